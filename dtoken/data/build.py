@@ -1,0 +1,161 @@
+"""Building a store from a source in bounded memory.
+
+1. Read the source once and spool its rows, gathering what only the whole can tell: number of rows, labels, indices.
+2. Decide labels, first index and partition, and spread the rows over one spool per node.
+3. Write the shards, one after the other, and the root last.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+from dtoken.data.labels import LabelCounts, LabelMap, Labels, decide
+from dtoken.data.partition import Partition
+from dtoken.data.rows import RowBlock, Source, cut, select
+from dtoken.data.spool import NodeSpools, append_frame, read_frames
+from dtoken.data.store import Meta
+from dtoken.data.writer import ShardWriter, write_root
+from dtoken.errors import InputError
+
+SPREAD_MEMORY = 64 << 20
+
+
+def _ignore(_: object) -> None:
+    pass
+
+
+@dataclass(frozen=True)
+class Watcher:
+    """What a caller wants to be told while a store is made; the default is silent."""
+
+    stage: Callable[[str], None] = _ignore  # a new stage begins
+    advance: Callable[[float], None] = _ignore  # the stage is done to this fraction
+    note: Callable[[str], None] = _ignore  # something the user should know
+
+
+def build(source: Source, partition: Partition, labels: Labels, folder: Path, watcher: Watcher) -> Path:
+    """Build the store of ``source`` somewhere below the empty ``folder`` and return where."""
+    identity = source.identity()
+    watcher.stage(f"reading {source.name}")
+    facts = _spool(source, folder / "rows", watcher)
+    if source.identity() != identity:
+        raise InputError(f"{source.name} changed while it was read; try again when it is complete")
+    label_map = decide(facts.labels.values(), labels, source.name)
+    base = _index_base(source, facts)
+    features = _features(source, facts, base)
+
+    watcher.stage(f"spreading {facts.rows:,} rows")
+    spools = _spread(folder, partition, facts, label_map, base, watcher)
+
+    watcher.stage(f"writing {partition.nodes} shards")
+    store = folder / "store"
+    shards = []
+    for node in range(partition.nodes):
+        shards.append(_write_shard(store, node, features, spools))
+        watcher.advance((node + 1) / partition.nodes)
+    kept = sum(shard.rows for shard in shards)
+    write_root(
+        store,
+        Meta(
+            n=partition.nodes,
+            d=features,
+            rows=kept,
+            nonzeros=sum(shard.nonzeros for shard in shards),
+            dropped_rows=facts.rows - kept,
+            classes=label_map.classes,
+            label_map=label_map.as_dict(),
+            index_base=base,
+            node_rows=tuple(shard.rows for shard in shards),
+            node_nonzeros=tuple(shard.nonzeros for shard in shards),
+            node_positives=tuple(shard.positives if label_map.classes else 0 for shard in shards),
+            partition=partition.identity(),
+            source=identity,
+        ),
+    )
+    return store
+
+
+@dataclass
+class _Facts:
+    """What only the whole source can tell."""
+
+    rows: int = 0
+    lowest: int = 2**31
+    highest: int = -1
+    labels: LabelCounts = field(default_factory=LabelCounts)
+
+    def add(self, block: RowBlock) -> None:
+        self.rows += block.rows
+        self.labels.add(block.y)
+        if len(block.indices):
+            self.lowest = min(self.lowest, int(block.indices.min()))
+            self.highest = max(self.highest, int(block.indices.max()))
+
+
+def _spool(source: Source, file: Path, watcher: Watcher) -> _Facts:
+    facts = _Facts()
+    for block in source.blocks(watcher.advance):
+        facts.add(block)
+        append_frame(file, block)
+    if facts.rows == 0:
+        raise InputError(f"{source.name} has no rows")
+    return facts
+
+
+def _index_base(source: Source, facts: _Facts) -> int:
+    if source.index_base is not None:
+        return source.index_base
+    return 0 if facts.lowest == 0 else 1
+
+
+def _features(source: Source, facts: _Facts, base: int) -> int:
+    needed = max(1, facts.highest - base + 1)
+    if source.features is None:
+        return needed
+    if source.features < needed:
+        raise InputError(
+            f"features={source.features}, but {source.name} has index {facts.highest}; use features>={needed}"
+        )
+    return source.features
+
+
+def _spread(
+    folder: Path, partition: Partition, facts: _Facts, label_map: LabelMap, base: int, watcher: Watcher
+) -> NodeSpools:
+    assign = partition.assignment(facts.rows, label_map.positives)
+    spools = NodeSpools(folder / "nodes", partition.nodes, SPREAD_MEMORY)
+    done = 0
+    for raw in read_frames(folder / "rows"):
+        block = raw._replace(indices=raw.indices - np.int32(base), y=label_map.apply(raw.y))
+        nodes = assign(block.y)
+        order = np.argsort(nodes, kind="stable")
+        block, nodes = select(block, order), nodes[order]
+        present, starts = np.unique(nodes, return_index=True)
+        stops = np.append(starts[1:], len(nodes))
+        for node, start, stop in zip(present.tolist(), starts.tolist(), stops.tolist(), strict=True):
+            if node >= 0:  # DROPPED rows come first
+                spools.append(node, cut(block, start, stop))
+        done += block.rows
+        watcher.advance(done / facts.rows)
+    spools.flush()
+    (folder / "rows").unlink()
+    return spools
+
+
+@dataclass(frozen=True)
+class _Shard:
+    rows: int
+    nonzeros: int
+    positives: int
+
+
+def _write_shard(store: Path, node: int, features: int, spools: NodeSpools) -> _Shard:
+    writer = ShardWriter(store, node, features)
+    positives = 0
+    for block in spools.frames(node):
+        writer.append(block)
+        positives += int(np.count_nonzero(block.y > 0))
+    writer.close()
+    return _Shard(writer.rows, writer.nonzeros, positives)

@@ -1,0 +1,219 @@
+"""Which rows go to which node.
+
+A partition is decided from the number of rows of each class alone, then carried out row by row: row after row draws
+its node without replacement from an urn that holds each node as often as it still needs a row. That is exactly a
+uniformly random partition with the given sizes, at a memory cost that does not depend on the number of rows.
+"""
+
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import brentq
+from scipy.special import expit, logit
+
+from dtoken.compiled import compiled
+from dtoken.errors import InputError
+
+Kind = Literal["contiguous", "shuffled", "dirichlet"]
+Sizes = Literal["equal", "keep", "unequal"]
+KINDS: tuple[Kind, ...] = ("contiguous", "shuffled", "dirichlet")
+SIZES: tuple[Sizes, ...] = ("equal", "keep", "unequal")
+DROPPED = -1
+
+Assign = Callable[[NDArray[np.float64]], NDArray[np.int32]]
+
+
+@dataclass(frozen=True)
+class Partition:
+    """How rows are spread over nodes.
+
+    Parameters
+    ----------
+    nodes
+        Number of nodes, n.
+    kind
+        ``contiguous`` keeps the order of the source, ``shuffled`` draws a uniformly random partition, ``dirichlet``
+        gives node i a share of positive rows drawn from a Dirichlet law around the overall share (label skew).
+    seed
+        Seed of the draws.
+    sizes
+        ``equal``: all nodes have floor(rows / n) rows and the remainder is dropped, as in the paper; ``keep``: no row
+        is dropped and sizes differ by at most one; ``unequal``: sizes are drawn from a Dirichlet law and no row is
+        dropped.
+    alpha
+        Concentration of the Dirichlet laws (label shares and unequal sizes): small is very uneven, large is even.
+
+    Examples
+    --------
+    >>> Partition(nodes=3, sizes="keep").node_sizes(10)
+    array([4, 3, 3])
+    """
+
+    nodes: int
+    kind: Kind = "contiguous"
+    seed: int = 0
+    sizes: Sizes = "equal"
+    alpha: float = 1.0
+
+    def __post_init__(self) -> None:
+        if self.nodes < 1:
+            raise InputError(f"nodes={self.nodes}, but there must be at least one; use nodes>=1")
+        if self.kind not in KINDS:
+            raise InputError(f"partition.kind={self.kind} is not known; use one of {', '.join(KINDS)}")
+        if self.sizes not in SIZES:
+            raise InputError(f"partition.sizes={self.sizes} is not known; use one of {', '.join(SIZES)}")
+        if not (0 < self.alpha < np.inf):
+            raise InputError(f"partition.alpha={self.alpha} must be a positive number")
+        if self.seed < 0:
+            raise InputError(f"partition.seed={self.seed} must not be negative")
+
+    def identity(self) -> dict[str, object]:
+        """The settings that decide where a row goes: those without influence are left out."""
+        settings = asdict(self)
+        if self.kind == "contiguous" and self.sizes != "unequal":
+            del settings["seed"]
+        if self.kind != "dirichlet" and self.sizes != "unequal":
+            del settings["alpha"]
+        return settings
+
+    def node_sizes(self, rows: int) -> NDArray[np.int64]:
+        """Number of rows of each node."""
+        n = self.nodes
+        if n > rows:
+            raise InputError(f"nodes={n} but the dataset has only {rows} rows; use nodes<={rows}")
+        if self.sizes == "equal":
+            return np.full(n, rows // n)
+        if self.sizes == "keep":
+            return rows // n + (np.arange(n) < rows % n).astype(np.int64)
+        shares = self._generator(1).dirichlet(np.full(n, self.alpha))
+        return 1 + _round_to_total(shares * (rows - n), rows - n)
+
+    def assignment(self, rows: int, positives: int | None) -> Assign:
+        """Return a function that maps consecutive blocks of labels to nodes (DROPPED: to none).
+
+        ``positives`` is the number of rows labelled +1, or None where labels are real numbers.
+        """
+        sizes = self.node_sizes(rows)
+        if self.kind == "contiguous":
+            return _Contiguous(sizes)
+        if self.kind == "shuffled":
+            return _Urn(_with_dropped(sizes, rows)[None, :], self._generator(0))
+        if positives is None:
+            raise InputError(
+                "partition.kind=dirichlet needs two classes, but the labels are real numbers; use shuffled"
+            )
+        return _Urn(self._label_counts(sizes, rows, positives), self._generator(0))
+
+    def _generator(self, stream: int) -> np.random.Generator:
+        return np.random.Generator(np.random.Philox(key=self.seed, counter=[0, 0, 0, stream]))
+
+    def _label_counts(self, sizes: NDArray[np.int64], rows: int, positives: int) -> NDArray[np.int64]:
+        """Rows of each class (negative, positive) for each node; the last column is dropped."""
+        kept = int(sizes.sum())
+        kept_positives = round(positives * kept / rows)
+        kept_positives = min(max(kept_positives, kept - (rows - positives)), positives)
+        dropped = [rows - positives - (kept - kept_positives), positives - kept_positives]
+        positive = self._positive_rows(sizes, kept_positives)
+        return np.column_stack([np.stack([sizes - positive, positive]), dropped])
+
+    def _positive_rows(self, sizes: NDArray[np.int64], total: int) -> NDArray[np.int64]:
+        share = total / int(sizes.sum())
+        if share in (0, 1):
+            return sizes * int(share)
+        # Dir(alpha * overall shares) over two classes is a Beta law; 1e-9 keeps its logarithms finite.
+        laws = self._generator(2).beta(self.alpha * share, self.alpha * (1 - share), self.nodes)
+        logits = logit(np.clip(laws, 1e-9, 1 - 1e-9))
+
+        def excess(shift: float) -> float:
+            return float(sizes @ expit(logits + shift)) - total
+
+        # One common shift on the logit scale makes the drawn shares agree with the rows that there are.
+        shift = brentq(excess, -60.0, 60.0)
+        return _round_to_total(sizes * expit(logits + shift), total)
+
+
+def _round_to_total(amounts: NDArray[np.float64], total: int) -> NDArray[np.int64]:
+    """Round down, then give what is missing to the largest remainders."""
+    counts = np.floor(amounts).astype(np.int64)
+    largest = np.argsort(counts - amounts, kind="stable")[: total - int(counts.sum())]
+    counts[largest] += 1
+    return counts
+
+
+def _with_dropped(sizes: NDArray[np.int64], rows: int) -> NDArray[np.int64]:
+    return np.append(sizes, rows - sizes.sum())
+
+
+class _Contiguous:
+    """Rows in order: the first sizes[0] to node 0, and so on; what is left over is dropped."""
+
+    def __init__(self, sizes: NDArray[np.int64]) -> None:
+        self._ends = np.cumsum(sizes)
+        self._row = 0
+
+    def __call__(self, labels: NDArray[np.float64]) -> NDArray[np.int32]:
+        row = self._row + np.arange(len(labels))
+        self._row += len(labels)
+        nodes = np.searchsorted(self._ends, row, side="right").astype(np.int32)
+        nodes[nodes == len(self._ends)] = DROPPED
+        return nodes
+
+
+class _Urn:
+    """Draws without replacement, one urn per class; the last bin stands for dropped rows."""
+
+    def __init__(self, counts: NDArray[np.int64], generator: np.random.Generator) -> None:
+        self._trees = np.stack([_fenwick(row) for row in counts])
+        self._left = counts.sum(axis=1)
+        self._bins = counts.shape[1]
+        self._generator = generator
+
+    def __call__(self, labels: NDArray[np.float64]) -> NDArray[np.int32]:
+        urn = (labels > 0).astype(np.int64) if len(self._left) == 2 else np.zeros(len(labels), np.int64)
+        nodes = np.empty(len(labels), np.int32)
+        _draw(self._trees, self._left, urn, self._generator.random(len(labels)), nodes)
+        nodes[nodes == self._bins - 1] = DROPPED
+        return nodes
+
+
+def _fenwick(counts: NDArray[np.int64]) -> NDArray[np.int64]:
+    """A Fenwick tree of prefix sums, of a size that is a power of two."""
+    size = 1 << max(1, (len(counts) - 1).bit_length())
+    tree = np.zeros(size + 1, np.int64)
+    tree[1 : len(counts) + 1] = counts
+    for node in range(1, size + 1):
+        parent = node + (node & -node)
+        if parent <= size:
+            tree[parent] += tree[node]
+    return tree
+
+
+@compiled
+def _draw(
+    trees: NDArray[np.int64],
+    left: NDArray[np.int64],
+    urn: NDArray[np.int64],
+    uniform: NDArray[np.float64],
+    nodes: NDArray[np.int32],
+) -> None:
+    """Draw one bin for every row and take it out of the row's urn."""
+    size = trees.shape[1] - 1
+    for row in range(len(urn)):
+        tree = trees[urn[row]]
+        target = min(np.int64(uniform[row] * left[urn[row]]), left[urn[row]] - 1)
+        left[urn[row]] -= 1
+        position = 0
+        step = size
+        while step > 0:  # descend to the last bin whose prefix sum does not exceed the target
+            if position + step <= size and tree[position + step] <= target:
+                position += step
+                target -= tree[position]
+            step >>= 1
+        nodes[row] = position
+        position += 1
+        while position <= size:
+            tree[position] -= 1
+            position += position & -position

@@ -1,0 +1,259 @@
+"""svmlight / LIBSVM text, plain or compressed, read as a stream of row blocks.
+
+The text is cut at line ends into pieces of a few megabytes; threads parse the pieces in compiled code, and the blocks
+come out in the order of the file. Nothing but the pieces in flight is in memory.
+"""
+
+import os
+from collections import deque
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import ClassVar, Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dtoken.compiled import compiled
+from dtoken.data.decimal import HARD, MALFORMED, parse_decimal
+from dtoken.data.files import TextStream, file_identity
+from dtoken.data.rows import RowBlock
+from dtoken.errors import InputError
+
+PIECE_BYTES = 4 << 20
+LONGEST_LINE = 256 << 20
+LARGEST_INDEX = 2**31 - 2  # an index and its successor fit in int32
+
+_FINE, _BAD_LABEL, _NO_COLON, _BAD_INDEX, _NEGATIVE, _TOO_LARGE, _TOO_SMALL, _ORDER, _TWICE, _BAD_VALUE = range(10)
+_NEWLINE, _HASH, _COLON, _MINUS = 10, 35, 58, 45
+
+
+@dataclass(frozen=True)
+class Svmlight:
+    """An svmlight file as a source of rows.
+
+    Parameters
+    ----------
+    path
+        The file: plain, gzip, bzip2 or xz (recognised by its first bytes).
+    index_base
+        Number of the first feature, 0 or 1; None takes 0 if index 0 occurs anywhere in the file, else 1.
+    features
+        Number of features; None takes the largest index.
+    threads
+        How many threads parse; None takes the number of CPUs.
+    """
+
+    path: Path
+    index_base: Literal[0, 1] | None = None
+    features: int | None = None
+    threads: int | None = None
+    kind: ClassVar[str] = "svmlight"
+
+    @property
+    def name(self) -> str:
+        """The file's name, as messages show it."""
+        return self.path.name
+
+    def identity(self) -> dict[str, object]:
+        """What makes this dataset this dataset: the file as it is now and how it is read."""
+        settings = {"kind": self.kind, "index_base": self.index_base, "features": self.features}
+        return settings | file_identity(self.path)
+
+    def blocks(self, advance: Callable[[float], None] | None = None) -> Iterator[RowBlock]:
+        """Yield the rows in the order of the file; ``advance`` is told the fraction of the file that was read."""
+        lowest = 1 if self.index_base == 1 else 0
+        threads = self.threads or os.cpu_count() or 1
+        waiting: deque[tuple[bytes, Future[_Parsed]]] = deque()
+        line = 1
+        with TextStream(self.path) as text, ThreadPoolExecutor(threads, "dtoken-parse") as pool:
+            pieces = _pieces(text)
+            exhausted = False
+            while waiting or not exhausted:
+                while not exhausted and len(waiting) <= threads:
+                    piece = next(pieces, None)
+                    if piece is None:
+                        exhausted = True
+                    else:
+                        waiting.append((piece, pool.submit(_parse_piece, piece, lowest)))
+                if not waiting:
+                    break
+                piece, future = waiting.popleft()
+                parsed = future.result()
+                if parsed.error:
+                    line += piece.count(b"\n", 0, parsed.position)
+                    raise InputError(f"{self.path}, line {line}: {_explain(piece, parsed)}")
+                line += piece.count(b"\n")
+                if advance is not None:
+                    advance(text.fraction())
+                if parsed.block.rows:
+                    yield parsed.block
+
+
+class _Parsed(NamedTuple):
+    block: RowBlock
+    error: int
+    position: int  # where in the piece the error is
+    previous: int  # the index before it, for errors of order
+
+
+def _pieces(text: TextStream) -> Iterator[bytes]:
+    """Cut the text behind the last line end of every few megabytes."""
+    rest = b""
+    lines = 1
+    while chunk := text.read(PIECE_BYTES):
+        cut = chunk.rfind(b"\n") + 1
+        if cut == 0:
+            rest += chunk
+            if len(rest) > LONGEST_LINE:
+                raise InputError(
+                    f"{text.path}, line {lines}: longer than {LONGEST_LINE >> 20} MB; this is not an svmlight file"
+                )
+            continue
+        piece = rest + chunk[:cut]
+        rest = chunk[cut:]
+        lines += piece.count(b"\n")
+        yield piece
+    if rest:
+        yield rest
+
+
+def _parse_piece(piece: bytes, lowest: int) -> _Parsed:
+    text = np.frombuffer(piece, np.uint8)
+    rows, entries = piece.count(b"\n") + 1, piece.count(b":")
+    y = np.empty(rows)
+    indptr = np.zeros(rows + 1, np.int64)
+    indices = np.empty(entries, np.int32)
+    data = np.empty(entries)
+    hard = np.empty((rows + entries, 3), np.int64)  # never touched beyond the few that occur
+    rows, entries, n_hard, error, position, previous = _parse(text, lowest, y, indptr, indices, data, hard)
+    for slot, start, stop in hard[:n_hard].tolist():
+        value = float(piece[start:stop])
+        if not np.isfinite(value) and not error:
+            error, position = (_BAD_VALUE if slot >= 0 else _BAD_LABEL), start
+        if slot >= 0:
+            data[slot] = value
+        else:
+            y[-1 - slot] = value
+    block = RowBlock(data[:entries], indices[:entries], indptr[: rows + 1], y[:rows])
+    return _Parsed(block, error, position, previous)
+
+
+@compiled
+def _parse(
+    text: NDArray[np.uint8],
+    lowest: int,
+    y: NDArray[np.float64],
+    indptr: NDArray[np.int64],
+    indices: NDArray[np.int32],
+    data: NDArray[np.float64],
+    hard: NDArray[np.int64],
+) -> tuple[int, int, int, int, int, int]:
+    """Parse whole lines; return rows, entries, hard numbers, and (error, position, previous index)."""
+    size = len(text)
+    rows = entries = n_hard = 0
+    position = 0
+    while position < size:
+        in_row = False
+        previous = -1
+        while True:
+            while position < size and _is_blank(text[position]):
+                position += 1
+            if position == size:
+                break
+            if text[position] == _NEWLINE:
+                position += 1
+                break
+            if text[position] == _HASH:
+                while position < size and text[position] != _NEWLINE:
+                    position += 1
+                continue
+            start = position
+            colon = -1
+            while position < size and not _ends_word(text[position]):
+                if text[position] == _COLON and colon < 0:
+                    colon = position
+                position += 1
+            if not in_row:
+                value, status = parse_decimal(text, start, position)
+                if status == MALFORMED:
+                    return rows, entries, n_hard, _BAD_LABEL, start, previous
+                if status == HARD:
+                    hard[n_hard] = -1 - rows, start, position
+                    n_hard += 1
+                y[rows] = value
+                rows += 1
+                in_row = True
+                indptr[rows] = entries
+                continue
+            if colon < 0:
+                return rows, entries, n_hard, _NO_COLON, start, previous
+            if colon == start + 3 and text[start] == 113 and text[start + 1] == 105 and text[start + 2] == 100:
+                continue  # qid:
+            index, error = _parse_index(text, start, colon, lowest, previous)
+            if error != _FINE:
+                return rows, entries, n_hard, error, start, previous
+            value, status = parse_decimal(text, colon + 1, position)
+            if status == MALFORMED:
+                return rows, entries, n_hard, _BAD_VALUE, start, previous
+            if status == HARD:
+                hard[n_hard] = entries, colon + 1, position
+                n_hard += 1
+            indices[entries] = index
+            data[entries] = value
+            entries += 1
+            indptr[rows] = entries
+            previous = index
+    return rows, entries, n_hard, _FINE, 0, 0
+
+
+@compiled
+def _is_blank(byte: int) -> bool:
+    return byte == 32 or byte == 9 or byte == 13 or byte == 11 or byte == 12
+
+
+@compiled
+def _ends_word(byte: int) -> bool:
+    return byte == _NEWLINE or byte == _HASH or _is_blank(byte)
+
+
+@compiled
+def _parse_index(text: NDArray[np.uint8], start: int, colon: int, lowest: int, previous: int) -> tuple[int, int]:
+    if start == colon:
+        return 0, _BAD_INDEX
+    if text[start] == _MINUS:
+        return 0, _NEGATIVE
+    index = 0
+    for position in range(start, colon):
+        byte = text[position]
+        if byte < 48 or byte > 57:
+            return 0, _BAD_INDEX
+        index = index * 10 + (np.int64(byte) - 48)
+        if index > LARGEST_INDEX:
+            return 0, _TOO_LARGE
+    if index < lowest:
+        return 0, _TOO_SMALL
+    if index == previous:
+        return 0, _TWICE
+    if index < previous:
+        return 0, _ORDER
+    return index, _FINE
+
+
+def _explain(piece: bytes, parsed: _Parsed) -> str:
+    """One sentence about the word at which parsing stopped."""
+    word = piece[parsed.position :].split(maxsplit=1)[0].split(b"#")[0]
+    shown = repr(word[:40].decode("ascii", "backslashreplace")) + ("..." if len(word) > 40 else "")
+    index = word.split(b":")[0].decode("ascii", "backslashreplace")[:40]
+    return {
+        _BAD_LABEL: f"label {shown} is not a finite number",
+        _NO_COLON: f"{shown} is not of the form index:value",
+        _BAD_INDEX: f"{shown} does not begin with an index",
+        _NEGATIVE: f"index {index} is negative",
+        _TOO_LARGE: f"index {index} is larger than {LARGEST_INDEX}",
+        _TOO_SMALL: "index 0, but the first index was said to be 1; use index_base=0",
+        _ORDER: f"index {index} follows index {parsed.previous}; indices of a row must increase",
+        _TWICE: f"index {index} appears twice in a row",
+        _BAD_VALUE: f"the value in {shown} is not a finite number",
+    }[parsed.error]

@@ -1,0 +1,147 @@
+"""Compiled loops over the rows of one CSR block: margins, gradients, Hessian products, row norms.
+
+Each kernel adds to what the caller passes, row by row, so that a shard gives the same bits in one block or in
+many. Losses are unweighted here (see `losses`); the caller divides by the node's number of rows.
+"""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dtoken.compiled import compiled
+from dtoken.problem.losses import derivative, second, value
+
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int32]
+Offsets = NDArray[np.int64]
+
+
+@compiled
+def row_dot(data: Floats, indices: Integers, start: int, stop: int, x: Floats) -> float:
+    """a^T x of the row stored in [start, stop), summed in storage order."""
+    total = 0.0
+    for k in range(start, stop):
+        total += data[k] * x[indices[k]]
+    return total
+
+
+@compiled
+def add_row(data: Floats, indices: Integers, start: int, stop: int, factor: float, out: Floats) -> None:
+    """Add factor * a to ``out``."""
+    for k in range(start, stop):
+        out[indices[k]] += factor * data[k]
+
+
+@compiled
+def add_compensated(total: Floats, term: float) -> None:
+    """Add ``term`` to the pair total = (sum, lost digits): Neumaier's summation."""
+    before = total[0]
+    after = before + term
+    if abs(before) >= abs(term):
+        total[1] += (before - after) + term
+    else:
+        total[1] += (term - after) + before
+    total[0] = after
+
+
+@compiled
+def compensated(total: Floats) -> float:
+    """The sum that the pair stands for; lost digits of an infinite sum are nan."""
+    result: float = total[0] + total[1] if np.isfinite(total[0]) else total[0]
+    return result
+
+
+@compiled
+def add_values(
+    code: int, data: Floats, indices: Integers, indptr: Offsets, y: Floats, theta: Floats, total: Floats
+) -> None:
+    """Add phi_j(a_j^T theta) of every row to the compensated pair ``total``."""
+    for j in range(len(y)):
+        add_compensated(total, value(code, row_dot(data, indices, indptr[j], indptr[j + 1], theta), y[j]))
+
+
+@compiled
+def add_gradients(
+    code: int, data: Floats, indices: Integers, indptr: Offsets, y: Floats, theta: Floats, out: Floats
+) -> None:
+    """Add phi_j'(a_j^T theta) a_j of every row to ``out``."""
+    for j in range(len(y)):
+        t = row_dot(data, indices, indptr[j], indptr[j + 1], theta)
+        add_row(data, indices, indptr[j], indptr[j + 1], derivative(code, t, y[j]), out)
+
+
+@compiled
+def add_values_and_gradients(
+    code: int,
+    data: Floats,
+    indices: Integers,
+    indptr: Offsets,
+    y: Floats,
+    theta: Floats,
+    total: Floats,
+    out: Floats,
+) -> None:
+    """`add_values` and `add_gradients` in one pass, with the same bits."""
+    for j in range(len(y)):
+        t = row_dot(data, indices, indptr[j], indptr[j + 1], theta)
+        add_compensated(total, value(code, t, y[j]))
+        add_row(data, indices, indptr[j], indptr[j + 1], derivative(code, t, y[j]), out)
+
+
+@compiled
+def add_hessian_vector(
+    code: int,
+    data: Floats,
+    indices: Integers,
+    indptr: Offsets,
+    y: Floats,
+    theta: Floats,
+    vector: Floats,
+    out: Floats,
+) -> None:
+    """Add phi_j''(a_j^T theta) (a_j^T vector) a_j of every row to ``out``.
+
+    The margins are computed again rather than kept: the row is in cache then; no array grows with the rows.
+    """
+    for j in range(len(y)):
+        curvature = second(code, row_dot(data, indices, indptr[j], indptr[j + 1], theta), y[j])
+        if curvature != 0.0:
+            factor = curvature * row_dot(data, indices, indptr[j], indptr[j + 1], vector)
+            add_row(data, indices, indptr[j], indptr[j + 1], factor, out)
+
+
+@compiled
+def add_hessian_diagonal(
+    code: int, data: Floats, indices: Integers, indptr: Offsets, y: Floats, theta: Floats, out: Floats
+) -> None:
+    """Add the diagonal of phi_j''(a_j^T theta) a_j a_j^T of every row to ``out``."""
+    for j in range(len(y)):
+        curvature = second(code, row_dot(data, indices, indptr[j], indptr[j + 1], theta), y[j])
+        for k in range(indptr[j], indptr[j + 1]):
+            out[indices[k]] += curvature * data[k] * data[k]
+
+
+@compiled
+def add_gram_vector(data: Floats, indices: Integers, indptr: Offsets, vector: Floats, out: Floats) -> None:
+    """Add A^T A vector of the block A to ``out``."""
+    for j in range(len(indptr) - 1):
+        factor = row_dot(data, indices, indptr[j], indptr[j + 1], vector)
+        add_row(data, indices, indptr[j], indptr[j + 1], factor, out)
+
+
+@compiled
+def squared_norm(x: Floats) -> float:
+    """||x||^2, not by BLAS, whose summation order depends on its number of threads."""
+    total = np.zeros(2)
+    for k in range(len(x)):
+        add_compensated(total, x[k] * x[k])
+    return compensated(total)
+
+
+@compiled
+def squared_norms(data: Floats, indptr: Offsets, out: Floats) -> None:
+    """Write q_j = ||a_j||^2 of every row to ``out``."""
+    for j in range(len(out)):
+        q = 0.0
+        for k in range(indptr[j], indptr[j + 1]):
+            q += data[k] * data[k]
+        out[j] = q

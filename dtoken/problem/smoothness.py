@@ -1,0 +1,153 @@
+"""Smoothness of the nodes' losses: what the condition numbers of the paper are made of (Hendrikx 2022).
+
+With L_ij = c q_ij / m_i, the paper's kappa_s uses sum_j L_ij and the batch methods use the smoothness of the
+whole node, lambda_max((c / m_i) sum_j a_ij a_ij^T), which is at most that sum and usually much smaller.
+"""
+
+import inspect
+from collections.abc import Callable, Iterable
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse.linalg import ArpackError, LinearOperator, eigsh
+
+from dtoken.data.rows import RowBlock
+from dtoken.errors import RunError
+from dtoken.problem import kernels
+from dtoken.problem.cache import cached
+from dtoken.problem.finite_sum import FiniteSum, Vector
+from dtoken.problem.shards import in_order
+
+DENSE_FEATURES = 16  # up to here the whole matrix takes fewer passes than a Krylov method
+TOLERANCE = 1e-13  # of the eigenvalue, relative
+POWER_STEPS = 100_000
+
+# Restarts inside ARPACK draw random vectors; the seed keeps the last bits equal from run to run.
+_SEED: dict[str, Any] = {"rng": 0} if "rng" in inspect.signature(eigsh).parameters else {}
+
+
+class RowFacts(NamedTuple):
+    """Per node: how many rows of which length. Statistics of q are over the rows that are not empty."""
+
+    rows: NDArray[np.int64]  # (n,) m_i, with the empty rows
+    empty: NDArray[np.int64]  # (n,) rows with q = 0
+    nonzeros: NDArray[np.int64]  # (n,) stored values
+    q_min: Vector  # (n,) smallest squared norm; 0 if all rows are empty, as for the next two
+    q_mean: Vector  # (n,)
+    q_max: Vector  # (n,)
+    q_sum: Vector  # (n,)
+
+
+def row_facts(problem: FiniteSum) -> RowFacts:
+    """Facts about the rows of every node, in one pass.
+
+    Examples
+    --------
+    >>> from dtoken.problem.losses import get_loss
+    >>> class One:  # the rows (3, 4) and (0, 0)
+    ...     n, d, node_rows, node_nonzeros, classes, path = 1, 2, (2,), (2,), True, None
+    ...     def blocks(self, node):
+    ...         indices, indptr = np.arange(2, dtype=np.int32), np.array([0, 2, 2])
+    ...         yield RowBlock(np.array([3.0, 4.0]), indices, indptr, np.array([1.0, -1.0]))
+    >>> problem = FiniteSum(One(), get_loss("logistic"), sigma=1.0)
+    >>> facts = row_facts(problem)
+    >>> facts.empty, facts.q_max
+    (array([1]), array([25.]))
+    >>> sum_smoothness(problem), max_smoothness(problem), batch_smoothness(problem)
+    (array([3.125]), array([3.125]), array([3.125]))
+    """
+
+    def of_node(node: int) -> tuple[int, float, float, float, float]:
+        q = problem.row_norms(node)
+        used = q[q > 0]
+        if len(used) == 0:
+            return len(q), 0.0, 0.0, 0.0, 0.0
+        return len(q) - len(used), used.min(), used.mean(), used.max(), used.sum()
+
+    empty, *statistics = zip(*in_order(of_node, problem.n, problem.threads), strict=True)
+    shards = problem.shards
+    return RowFacts(
+        np.array(shards.node_rows, dtype=np.int64),
+        np.array(empty, dtype=np.int64),
+        np.array(shards.node_nonzeros, dtype=np.int64),
+        *(np.array(column, dtype=np.float64) for column in statistics),
+    )
+
+
+def sum_smoothness(problem: FiniteSum, facts: RowFacts | None = None) -> Vector:
+    """sum_j L_ij of every node, the smoothness in kappa_s; ``facts`` saves a pass (see `row_facts`)."""
+    facts = facts or row_facts(problem)
+    return problem.loss.curvature * facts.q_sum / facts.rows
+
+
+def max_smoothness(problem: FiniteSum, facts: RowFacts | None = None) -> Vector:
+    """max_j L_ij of every node; ``facts`` saves a pass (see `row_facts`)."""
+    facts = facts or row_facts(problem)
+    return problem.loss.curvature * facts.q_max / facts.rows
+
+
+def batch_smoothness(problem: FiniteSum, *, cache: bool = True) -> Vector:
+    """lambda_max((c / m_i) sum_j a_ij a_ij^T) of every node, to about twelve digits (see `row_facts`).
+
+    One node at a time; a shard of up to ``problem.memory`` bytes is held while its eigenvalue is computed.
+    """
+
+    def compute() -> dict[str, Vector]:
+        scale = problem.loss.curvature / np.array(problem.shards.node_rows, dtype=np.float64)
+        return {"L": scale * [largest_eigenvalue(problem, node) for node in range(problem.n)]}
+
+    if not cache:
+        return compute()["L"]
+    name = f"batch_smoothness-{problem.loss.name}"
+    return cached(problem.shards.path, name, compute)["L"]
+
+
+def largest_eigenvalue(problem: FiniteSum, node: int) -> float:
+    """lambda_max(A_i^T A_i), A_i the node's rows."""
+    blocks = problem.reader.repeated(node)
+    d = problem.d
+
+    def product(vector: Vector) -> Vector:
+        return _gram_vector(blocks(), vector)
+
+    if d <= DENSE_FEATURES:
+        gram = np.array([product(unit) for unit in np.eye(d)])
+        return float(np.linalg.eigvalsh(0.5 * (gram + gram.T))[-1])
+    start = np.random.default_rng(0).standard_normal(d)
+    if not product(start).any():
+        return 0.0  # only empty rows; Krylov methods refuse the zero matrix
+    operator = LinearOperator((d, d), matvec=product, dtype=np.float64)
+    try:
+        return float(
+            eigsh(operator, k=1, which="LA", v0=start, tol=TOLERANCE, return_eigenvectors=False, **_SEED)[0]
+        )
+    except ArpackError:
+        return power_iteration(product, start)
+
+
+def power_iteration(product: Callable[[Vector], Vector], start: Vector) -> float:
+    """Largest eigenvalue of a positive semi-definite matrix by the slowest and most robust method.
+
+    Examples
+    --------
+    >>> power_iteration(lambda x: np.array([3.0, 1.0]) * x, np.ones(2))
+    3.0
+    """
+    vector = start / np.linalg.norm(start)
+    for _ in range(POWER_STEPS):
+        image = product(vector)
+        eigenvalue = float(vector @ image)
+        # the residual bounds the distance to an eigenvalue, and its square over the gap the error of this one
+        if np.linalg.norm(image - eigenvalue * vector) <= 1e-9 * eigenvalue:
+            return eigenvalue
+        vector = image / np.linalg.norm(image)
+    raise RunError(f"the largest eigenvalue did not converge in {POWER_STEPS} steps of the power iteration")
+
+
+def _gram_vector(blocks: Iterable[RowBlock], vector: Vector) -> Vector:
+    out = np.zeros(len(vector))
+    vector = np.ascontiguousarray(vector)
+    for block in blocks:
+        kernels.add_gram_vector(block.data, block.indices, block.indptr, vector, out)
+    return out

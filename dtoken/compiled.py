@@ -2,17 +2,54 @@
 
 No fast-math, hence a fixed order of every sum and no fused multiply-add: the same bits on every thread and worker.
 The GIL is released, so threads run kernels side by side. Machine code is kept on disk between processes.
+
+numba notices that a cached function is out of date only by its own file. Here the stamp also covers all compiled
+sources of the package, so a change to a loss is never hidden by cached code of a method that calls it; and a compiled function
+has a name made from its source, so that a function that closes over others (``engine.executor``) is cached, too.
 """
 
+import hashlib
+import inspect
 from collections.abc import Callable
+from functools import cache
+from pathlib import Path
 from typing import Any, TypeVar
 
 import numba
+from numba.core.caching import FunctionCache, IndexDataCacheFile
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 
 def compiled(function: F) -> F:
     """Compile ``function`` with numba; it keeps its type for the type checker."""
-    kernel: F = numba.njit(nogil=True, cache=True, fastmath=False, error_model="numpy")(function)
-    return kernel
+    kernel = numba.njit(nogil=True, fastmath=False, error_model="numpy")(function)
+    try:
+        source = inspect.getsource(function)
+        kernel._cache = _Cache(function)
+    except (OSError, RuntimeError):
+        return kernel  # type: ignore[no-any-return]  # typed in at a prompt: compiled anew in every session
+    name = f"{function.__module__}.{function.__qualname__}\n{source}\n{package_digest()}"
+    kernel._set_uuid(hashlib.sha256(name.encode()).hexdigest())
+    return kernel  # type: ignore[no-any-return]
+
+
+class _Cache(FunctionCache):  # type: ignore[misc]
+    """numba's cache on disk, out of date as soon as any source of the package changed."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        super().__init__(function)
+        stamp = (self._impl.locator.get_source_stamp(), package_digest())
+        self._cache_file = IndexDataCacheFile(self._cache_path, self._impl.filename_base, stamp)
+
+
+@cache
+def package_digest() -> str:
+    """A hash of the sources of the package that have compiled functions."""
+    digest = hashlib.sha256()
+    root = Path(__file__).parent
+    for file in sorted(root.rglob("*.py")):
+        source = file.read_bytes()
+        if b"@compiled" in source:
+            digest.update(file.relative_to(root).as_posix().encode() + b"\0" + source + b"\0")
+    return digest.hexdigest()

@@ -1,6 +1,7 @@
 """Building a store from a source in bounded memory.
 
-1. Read the source once and spool its rows, gathering what only the whole can tell: number of rows, labels, indices.
+1. Read the source once and spool its rows, gathering what only the whole can tell: number of rows, labels,
+   indices.
 2. Decide labels, first index and partition, and spread the rows over one spool per node.
 3. Write the shards, one after the other, and the root last.
 """
@@ -13,13 +14,15 @@ import numpy as np
 
 from dtoken.data.labels import LabelCounts, LabelMap, Labels, decide
 from dtoken.data.partition import Partition
-from dtoken.data.rows import RowBlock, Source, cut, select
+from dtoken.data.rows import RowBlock, Source
 from dtoken.data.spool import NodeSpools, append_frame, read_frames
 from dtoken.data.store import Meta
 from dtoken.data.writer import ShardWriter, write_root
 from dtoken.errors import InputError
 
-SPREAD_MEMORY = 64 << 20
+CHUNK_ENTRIES = 1 << 20  # 8 MB of values, 4 MB of indices
+CHUNK_ROWS = 1 << 20  # 8 MB of row starts or labels
+SPREAD_MEMORY = 48 << 20
 
 
 def _ignore(_: object) -> None:
@@ -56,24 +59,24 @@ def build(source: Source, partition: Partition, labels: Labels, folder: Path, wa
         shards.append(_write_shard(store, node, features, spools))
         watcher.advance((node + 1) / partition.nodes)
     kept = sum(shard.rows for shard in shards)
-    write_root(
-        store,
-        Meta(
-            n=partition.nodes,
-            d=features,
-            rows=kept,
-            nonzeros=sum(shard.nonzeros for shard in shards),
-            dropped_rows=facts.rows - kept,
-            classes=label_map.classes,
-            label_map=label_map.as_dict(),
-            index_base=base,
-            node_rows=tuple(shard.rows for shard in shards),
-            node_nonzeros=tuple(shard.nonzeros for shard in shards),
-            node_positives=tuple(shard.positives if label_map.classes else 0 for shard in shards),
-            partition=partition.identity(),
-            source=identity,
-        ),
+    meta = Meta(
+        n=partition.nodes,
+        d=features,
+        rows=kept,
+        nonzeros=sum(shard.nonzeros for shard in shards),
+        dropped_rows=facts.rows - kept,
+        classes=label_map.classes,
+        label_map=label_map.as_dict(),
+        index_base=base,
+        node_rows=tuple(shard.rows for shard in shards),
+        node_nonzeros=tuple(shard.nonzeros for shard in shards),
+        node_positives=tuple(shard.positives if label_map.classes else 0 for shard in shards),
+        chunk_entries=CHUNK_ENTRIES,
+        chunk_rows=CHUNK_ROWS,
+        partition=partition.identity(),
+        source=identity,
     )
+    write_root(store, meta)
     return store
 
 
@@ -96,7 +99,7 @@ class _Facts:
 
 def _spool(source: Source, file: Path, watcher: Watcher) -> _Facts:
     facts = _Facts()
-    for block in source.blocks(watcher.advance):
+    for block in source.blocks(advance=watcher.advance):
         facts.add(block)
         append_frame(file, block)
     if facts.rows == 0:
@@ -125,18 +128,11 @@ def _spread(
     folder: Path, partition: Partition, facts: _Facts, label_map: LabelMap, base: int, watcher: Watcher
 ) -> NodeSpools:
     assign = partition.assignment(facts.rows, label_map.positives)
-    spools = NodeSpools(folder / "nodes", partition.nodes, SPREAD_MEMORY)
+    spools = NodeSpools(folder / "nodes", SPREAD_MEMORY)
     done = 0
     for raw in read_frames(folder / "rows"):
         block = raw._replace(indices=raw.indices - np.int32(base), y=label_map.apply(raw.y))
-        nodes = assign(block.y)
-        order = np.argsort(nodes, kind="stable")
-        block, nodes = select(block, order), nodes[order]
-        present, starts = np.unique(nodes, return_index=True)
-        stops = np.append(starts[1:], len(nodes))
-        for node, start, stop in zip(present.tolist(), starts.tolist(), stops.tolist(), strict=True):
-            if node >= 0:  # DROPPED rows come first
-                spools.append(node, cut(block, start, stop))
+        spools.append(block, assign(block.y))
         done += block.rows
         watcher.advance(done / facts.rows)
     spools.flush()
@@ -144,18 +140,9 @@ def _spread(
     return spools
 
 
-@dataclass(frozen=True)
-class _Shard:
-    rows: int
-    nonzeros: int
-    positives: int
-
-
-def _write_shard(store: Path, node: int, features: int, spools: NodeSpools) -> _Shard:
-    writer = ShardWriter(store, node, features)
-    positives = 0
+def _write_shard(store: Path, node: int, features: int, spools: NodeSpools) -> ShardWriter:
+    shard = ShardWriter(store, node, features, CHUNK_ENTRIES, CHUNK_ROWS)
     for block in spools.frames(node):
-        writer.append(block)
-        positives += int(np.count_nonzero(block.y > 0))
-    writer.close()
-    return _Shard(writer.rows, writer.nonzeros, positives)
+        shard.append(block)
+    shard.close()
+    return shard

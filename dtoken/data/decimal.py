@@ -4,10 +4,11 @@ Three ways, tried in this order:
 
 1. Clinger's fast path: a significand below 2**53 and a power of ten up to 10**22 are both exact, so one
    multiplication or division rounds once.
-2. The Eisel-Lemire algorithm (D. Lemire, *Number parsing at a gigabyte per second*, 2021): multiply the significand by
-   a 128-bit approximation of the power of ten and look whether the discarded bits decide the rounding.
-3. Whatever is left (about one number in 10**18, subnormals, significands of more than 19 digits that fall near a
-   rounding boundary) is reported as ``HARD``: the caller hands that text to ``float()``.
+2. The Eisel-Lemire algorithm (D. Lemire, *Number parsing at a gigabyte per second*, 2021): multiply the
+   significand by a 128-bit approximation of the power of ten and look whether the discarded bits decide the
+   rounding.
+3. Whatever is left (about one number in 10**18, subnormals, significands of more than 19 digits that fall
+   near a rounding boundary) is reported as ``HARD``: the caller hands that text to ``float()``.
 """
 
 import numpy as np
@@ -18,7 +19,8 @@ from dtoken.compiled import compiled
 OK, HARD, MALFORMED = 0, 1, 2
 
 _MIN_EXPONENT, _MAX_EXPONENT = -342, 308  # outside, a 19-digit significand gives 0 or infinity
-_EXACT_POWERS: NDArray[np.float64] = np.array([10.0**e for e in range(23)])
+_POWER_LIMIT = 10**12  # a written exponent beyond it is not read to its end: no text has so many digits
+_EXACT_POWERS: NDArray[np.float64] = np.array([float(f"1e{e}") for e in range(23)])
 
 
 def _power_table() -> NDArray[np.uint64]:
@@ -41,6 +43,15 @@ _0, _1, _2, _3, _9, _32, _52, _53, _63 = (_U(k) for k in (0, 1, 2, 3, 9, 32, 52,
 _LOW32, _LOW9, _LOW52, _ALL = _U(2**32 - 1), _U(0x1FF), _U(2**52 - 1), _U(2**64 - 1)
 _LIMIT, _EXACT = _U(10**18), _U(2**53)
 _DIGIT_ZERO, _TEN = _U(48), _U(10)
+
+
+@compiled
+def _clinger(significand: np.uint64, exponent: int) -> tuple[bool, float]:
+    """significand * 10**exponent where both factors are exact."""
+    if significand > _EXACT or exponent < -22 or exponent > 22:
+        return False, 0.0
+    exact = float(significand)
+    return True, (exact / _EXACT_POWERS[-exponent] if exponent < 0 else exact * _EXACT_POWERS[exponent])
 
 
 @compiled
@@ -91,8 +102,8 @@ def _eisel_lemire(significand: np.uint64, exponent: int) -> tuple[bool, np.uint6
 def parse_decimal(text: NDArray[np.uint8], start: int, stop: int) -> tuple[float, int]:
     """The number that ``text[start:stop]`` spells, and one of OK, HARD, MALFORMED.
 
-    Accepted: an optional sign, digits with an optional point, an optional exponent. Not accepted: ``nan``, ``inf``,
-    hexadecimal, underscores.
+    Accepted: an optional sign, digits with an optional point, an optional exponent. Not accepted: ``nan``,
+    ``inf``, hexadecimal, underscores.
     """
     position = start
     negative = False
@@ -138,21 +149,24 @@ def parse_decimal(text: NDArray[np.uint8], start: int, stop: int) -> tuple[float
             byte = text[position]
             if byte < 48 or byte > 57:
                 return 0.0, MALFORMED
-            if power < 100_000:
-                power = power * 10 + (np.int64(byte) - 48)
+            if power < _POWER_LIMIT:
+                power = power * 10 + int(np.int64(byte)) - 48
             position += 1
         exponent += -power if minus else power
     if significand == _0:
         return (-0.0 if negative else 0.0), OK
-    if significand <= _EXACT and -22 <= exponent <= 22 and not dropped:
-        exact = float(significand)
-        value = exact / _EXACT_POWERS[-exponent] if exponent < 0 else exact * _EXACT_POWERS[exponent]
-        return (-value if negative else value), OK
-    decided, bits = _eisel_lemire(significand, exponent)
-    if decided and dropped:  # the dropped digits lie between this significand and the next
-        also, next_bits = _eisel_lemire(significand + _1, exponent)
-        decided = also and bits == next_bits
+    decided, value = _clinger(significand, exponent)
+    if not decided or dropped:
+        decided, bits = _eisel_lemire(significand, exponent)
+        value = np.uint64(bits).view(np.float64)
+        if decided and dropped:  # the dropped digits lie between this significand and the next
+            also, next_bits = _eisel_lemire(significand + _1, exponent)
+            decided = also and bits == next_bits
+    if not decided and not dropped:  # 1.500000000000000000e+00
+        while significand % _TEN == _0:
+            significand //= _TEN
+            exponent += 1
+        decided, value = _clinger(significand, exponent)
     if not decided:
         return 0.0, HARD
-    value = np.uint64(bits).view(np.float64)
     return (-value if negative else value), OK

@@ -3,12 +3,12 @@
 import bz2
 import gzip
 import lzma
+import stat
 import zlib
 from pathlib import Path
-from types import TracebackType
 from typing import IO, Self
 
-from dtoken.errors import InputError
+from dtoken.errors import InputError, RunError
 
 _MAGIC = {b"\x1f\x8b": "gz", b"BZh": "bz2", b"\xfd7zXZ\x00": "xz"}
 _UNSUPPORTED = {
@@ -18,21 +18,26 @@ _UNSUPPORTED = {
     b"\x1f\x9d": "compress",
     b"7z\xbc\xaf": "7z",
 }
-_SUFFIXES = {".gz": "gz", ".bz2": "bz2", ".xz": "xz"}
 _UNSUPPORTED_SUFFIXES = {".zst", ".zip", ".lz4", ".z", ".7z", ".lzma", ".rar", ".tar", ".tgz"}
 
 
 def existing_file(path: Path) -> Path:
     """Return ``path`` if it is a file that can be read; say in one sentence why not otherwise."""
     try:
-        with open(path, "rb"):
-            return path
-    except FileNotFoundError:
+        mode = path.stat().st_mode
+        if stat.S_ISREG(mode):
+            with open(path, "rb"):
+                return path
+    except (FileNotFoundError, NotADirectoryError):
         raise InputError(f"{path} does not exist") from None
-    except IsADirectoryError:
-        raise InputError(f"{path} is a folder, not a file") from None
-    except PermissionError:
-        raise InputError(f"{path} cannot be read: permission denied") from None
+    except OSError as error:
+        raise InputError(f"{path} cannot be read: {reason(error)}") from None
+    raise InputError(f"{path} is {'a folder' if stat.S_ISDIR(mode) else 'a device or pipe'}, not a file")
+
+
+def reason(error: OSError) -> str:
+    """What the operating system says, to be put into a sentence."""
+    return error.strerror.lower() if error.strerror else str(error)
 
 
 def file_identity(path: Path) -> dict[str, object]:
@@ -46,30 +51,12 @@ class TextStream:
 
     def __init__(self, path: Path) -> None:
         self.path = existing_file(path)
-        self._raw: IO[bytes] = open(path, "rb")  # noqa: SIM115 -- closed by __exit__
         self._size = path.stat().st_size
-        self._compression = self._recognise()
-        self._text: IO[bytes] = self._open()
+        self._compression = _compression(path)
+        self._raw: IO[bytes] = open(path, "rb")  # noqa: SIM115 -- closed by __exit__
+        self._text = self._open()
 
-    def _recognise(self) -> str | None:
-        head = self._raw.read(8)
-        self._raw.seek(0)
-        if not head:
-            raise InputError(f"{self.path} is empty")
-        for magic, name in _UNSUPPORTED.items():
-            if head.startswith(magic):
-                raise InputError(
-                    f"{self.path}: compression {name} is not supported; unpack it, or use .gz, .bz2 or .xz"
-                )
-        found = next((kind for magic, kind in _MAGIC.items() if head.startswith(magic)), None)
-        suffix = self.path.suffix.lower()
-        if suffix in _UNSUPPORTED_SUFFIXES and found is None:
-            raise InputError(f"{self.path}: compression {suffix} is not supported; use .gz, .bz2, .xz or plain text")
-        if suffix in _SUFFIXES and found != _SUFFIXES[suffix]:
-            raise InputError(f"{self.path} is named {suffix} but holds no {suffix} data")
-        return found
-
-    def _open(self) -> IO[bytes]:
+    def _open(self) -> IO[bytes] | gzip.GzipFile:
         match self._compression:
             case "gz":
                 return gzip.GzipFile(fileobj=self._raw)
@@ -85,13 +72,14 @@ class TextStream:
         try:
             return self._text.read(size)
         except EOFError:
-            raise InputError(f"{self.path} ends in the middle of its compressed data; it was cut short") from None
-        except (zlib.error, lzma.LZMAError, gzip.BadGzipFile, ValueError) as error:
-            raise InputError(f"{self.path} holds damaged .{self._compression} data ({error})") from None
+            fault = "ends in the middle of its compressed data; it was cut short"
+        except (zlib.error, lzma.LZMAError) as error:
+            fault = f"holds damaged .{self._compression} data ({error})"
         except OSError as error:
-            if error.errno is None:  # bz2 reports damaged data this way
-                raise InputError(f"{self.path} holds damaged .{self._compression} data ({error})") from None
-            raise
+            if error.errno is not None:
+                raise RunError(f"{self.path} cannot be read: {reason(error)}") from None
+            fault = f"holds damaged .{self._compression} data ({error})"  # how gzip and bz2 report it
+        raise InputError(f"{self.path} {fault}")
 
     def fraction(self) -> float:
         """How much of the file, as it is on disk, was read."""
@@ -100,6 +88,24 @@ class TextStream:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, *_: type[BaseException] | BaseException | TracebackType | None) -> None:
+    def __exit__(self, *_: object) -> None:
         self._text.close()
         self._raw.close()
+
+
+def _compression(path: Path) -> str | None:
+    """How a file is compressed, by its first bytes; None: plain text."""
+    with open(path, "rb") as file:
+        head = file.read(8)
+    if not head:
+        raise InputError(f"{path} is empty")
+    suffix = path.suffix.lower()
+    unknown = next((name for magic, name in _UNSUPPORTED.items() if head.startswith(magic)), None)
+    found = next((kind for magic, kind in _MAGIC.items() if head.startswith(magic)), None)
+    if unknown or (suffix in _UNSUPPORTED_SUFFIXES and found is None):
+        raise InputError(
+            f"{path}: compression {unknown or suffix} is not supported; unpack it, or use .gz, .bz2 or .xz"
+        )
+    if suffix.lstrip(".") in _MAGIC.values() and f".{found}" != suffix:
+        raise InputError(f"{path} is named {suffix} but holds no {suffix} data")
+    return found

@@ -1,12 +1,15 @@
 """From a source to a finished store: once per source and settings, whatever happens on the way.
 
-A store is built (``build.py``) in a hidden folder beside its final place and renamed when it is complete. A lock per store lets one process do the work while the others wait for its result. It is the operating system's, so a
-process that dies releases it; what such a process left half done is removed by the next one.
+A store is built (``build.py``) in a hidden folder beside its final place and renamed when it is complete. A
+lock per store lets one process do the work while the others wait for its result. It is the operating
+system's, so a process that dies releases it; what such a process left half done is removed by the next one.
+The lock's file stays, because deleting it while another process waits would let two processes hold it.
 """
 
 import hashlib
 import json
 import os
+import re
 import shutil
 import uuid
 from collections.abc import Iterator
@@ -16,11 +19,12 @@ from pathlib import Path
 from filelock import FileLock, Timeout
 
 from dtoken.data.build import Watcher, build
-from dtoken.data.labels import Labels
+from dtoken.data.files import reason
+from dtoken.data.labels import Labels, check_labels
 from dtoken.data.partition import Partition
 from dtoken.data.rows import Source
 from dtoken.data.store import FORMAT_VERSION, ShardStore
-from dtoken.errors import RunError
+from dtoken.errors import InputError, RunError
 
 
 def default_store_root() -> Path:
@@ -37,8 +41,12 @@ def store_key(source: Source, partition: Partition, labels: Labels) -> str:
         "labels": labels,
     }
     digest = hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()
-    stem = source.name.split(".")[0] or "data"
-    return f"{stem}-{partition.nodes}-{partition.kind}-{digest[:12]}.zarr"
+    return f"{_stem(source)}-{partition.nodes}-{partition.kind}-{digest[:12]}.zarr"
+
+
+def _stem(source: Source) -> str:
+    """What begins the names of a source's stores: short, and without characters that mean something."""
+    return re.sub(r"[^A-Za-z0-9_-]+", "_", source.name.split(".")[0])[:60] or "data"
 
 
 def ingest(
@@ -60,8 +68,8 @@ def ingest(
     root
         Folder of all stores; default: ``default_store_root()``.
     labels
-        ``classes``: two values that become -1 and +1; ``real``: numbers, kept; ``auto``: classes if there are at most
-        two different values.
+        ``classes``: two values that become -1 and +1; ``real``: numbers, kept; ``auto``: classes if there are
+        at most two different values.
     watcher
         Told about progress.
 
@@ -74,30 +82,31 @@ def ingest(
     (25, 25, 25, 25)
     """
     watcher = watcher or Watcher()
-    root = (root or default_store_root()).expanduser().absolute()
+    check_labels(labels)
+    root = Path(os.path.expanduser(root or default_store_root())).absolute()
     path = root / store_key(source, partition, labels)
-    if path.exists():
-        return ShardStore.open(path)
-    root.mkdir(parents=True, exist_ok=True)
-    with _locked(root / f".{path.name}.lock", watcher):
-        if path.exists():
-            return ShardStore.open(path)
-        for leftover in root.glob(f".{path.name}.*.partial"):  # only a dead process can have left it: we hold the lock
-            shutil.rmtree(leftover)
-        _note_older_version(source, root, watcher)
-        with _working_folder(root / f".{path.name}.{uuid.uuid4().hex[:8]}.partial") as folder:
-            build(source, partition, labels, folder, watcher).rename(path)
+    if not os.path.exists(path):
+        with _locked(root, path.name, watcher):
+            if not path.exists():
+                _note_older_version(source, root, watcher)
+                with _working_folder(root, path.name) as folder:
+                    build(source, partition, labels, folder, watcher).rename(path)
     return ShardStore.open(path)
 
 
 @contextmanager
-def _locked(file: Path, watcher: Watcher) -> Iterator[None]:
+def _locked(root: Path, name: str, watcher: Watcher) -> Iterator[None]:
+    """Be the only process that makes the store ``name``."""
+    file = root / ".locks" / f"{name}.lock"
     lock = FileLock(file)
     try:
+        file.parent.mkdir(parents=True, exist_ok=True)
         lock.acquire(timeout=0)
     except Timeout:
         watcher.note("another process is ingesting this dataset; waiting for it")
         lock.acquire()
+    except OSError as error:
+        raise InputError(f"{root} cannot hold stores: {reason(error)}; choose another folder") from None
     try:
         yield
     finally:
@@ -105,23 +114,31 @@ def _locked(file: Path, watcher: Watcher) -> Iterator[None]:
 
 
 @contextmanager
-def _working_folder(folder: Path) -> Iterator[Path]:
-    """A folder that is gone afterwards; faults of the machine become one sentence."""
-    folder.mkdir()
+def _working_folder(root: Path, name: str) -> Iterator[Path]:
+    """A folder that is gone afterwards; faults of the machine become one sentence.
+
+    The caller holds the lock: another such folder can only be what a dead process left.
+    """
+    folder = root / f".{name}.{uuid.uuid4().hex[:8]}.partial"
     try:
+        for leftover in root.glob(f".{name}.*.partial"):
+            shutil.rmtree(leftover)
+        folder.mkdir()
         yield folder
-    except OSError as error:
-        raise RunError(f"cannot write below {folder.parent}: {error.strerror or error}") from error
+    except OSError as error:  # sources have sentences of their own for what they cannot read
+        raise RunError(f"{root} cannot be written: {reason(error)}") from error
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
 
 def _note_older_version(source: Source, root: Path, watcher: Watcher) -> None:
-    identity = source.identity()
-    if "path" not in identity:
-        return
-    for other in root.glob(f"{source.name.split('.')[0]}-*.zarr/zarr.json"):
-        seen = ShardStore.open(other.parent).meta.source
-        if seen.get("path") == identity["path"] and seen.get("mtime_ns") != identity["mtime_ns"]:
-            watcher.note(f"{identity['path']} has changed since it was ingested into {other.parent.name}; reading it anew")
+    now = source.identity()
+    for other in root.glob(f"{_stem(source)}-*.zarr"):
+        try:
+            before = ShardStore.open(other).meta.source
+        except (InputError, RunError):
+            continue  # not this command's business
+        version = ("path", "size", "mtime_ns")
+        if before.get("path") == now.get("path") and any(before.get(k) != now.get(k) for k in version):
+            watcher.note(f"{now['path']} has changed since {other.name} was made; reading it anew")
             return

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 from dtoken.errors import InputError
 
 Labels = Literal["auto", "classes", "real"]
-LABELS: tuple[Labels, ...] = ("auto", "classes", "real")
 
 
 class LabelCounts:
@@ -53,7 +52,20 @@ class LabelMap:
 
     def as_dict(self) -> dict[str, float]:
         """For the store's attributes."""
-        return {f"{self.negative:g}": -1.0, f"{self.positive:g}": 1.0} if self.classes else {}
+        if self.negative is None or self.positive is None:
+            return {}
+        return {_shown(self.negative): -1.0, _shown(self.positive): 1.0}
+
+
+def _shown(label: float) -> str:
+    """A label with all its digits, so that two labels never look the same: 1, -0.5, 1e-07."""
+    return repr(label).removesuffix(".0")
+
+
+def check_labels(labels: str) -> None:
+    """Refuse what is not one of the ways to take labels."""
+    if labels not in get_args(Labels):
+        raise InputError(f"labels={labels} is not known; use one of {', '.join(get_args(Labels))}")
 
 
 def decide(counts: Mapping[float, int] | None, wanted: Labels, name: str) -> LabelMap:
@@ -64,17 +76,14 @@ def decide(counts: Mapping[float, int] | None, wanted: Labels, name: str) -> Lab
     >>> decide({2.0: 10, 1.0: 5}, "auto", "x.svm").as_dict()
     {'1': -1.0, '2': 1.0}
     """
-    if wanted not in LABELS:
-        raise InputError(f"labels={wanted} is not known; use one of {', '.join(LABELS)}")
     if wanted == "real" or (wanted == "auto" and counts is None):
         return LabelMap(None, None, None)
     if counts is None:
         raise InputError(f"labels=classes, but {name} has more than two different labels; use labels=real")
     if len(counts) < 2:
-        only = next(iter(counts))
         raise InputError(
-            f"{name} has only one class (every label is {only:g}), a classification loss needs two; use labels=real to "
-            "keep the labels as numbers for the squared loss"
+            f"{name} has only one class (every label is {_shown(next(iter(counts)))}), a classification loss "
+            "needs two; use labels=real to keep the labels as numbers for the squared loss"
         )
     negative, positive = sorted(counts)
     return LabelMap(negative, positive, counts[positive])

@@ -1,8 +1,9 @@
 """Which rows go to which node.
 
-A partition is decided from the number of rows of each class alone, then carried out row by row: row after row draws
-its node without replacement from an urn that holds each node as often as it still needs a row. That is exactly a
-uniformly random partition with the given sizes, at a memory cost that does not depend on the number of rows.
+A partition is decided from the number of rows of each class alone, then carried out row by row: row after row
+draws its node without replacement from an urn that holds each node as often as it still needs a row. That is
+exactly a uniformly random partition with the given sizes, at a memory cost that does not depend on the number
+of rows.
 """
 
 from collections.abc import Callable
@@ -35,16 +36,18 @@ class Partition:
     nodes
         Number of nodes, n.
     kind
-        ``contiguous`` keeps the order of the source, ``shuffled`` draws a uniformly random partition, ``dirichlet``
-        gives node i a share of positive rows drawn from a Dirichlet law around the overall share (label skew).
+        ``contiguous`` keeps the order of the source, ``shuffled`` draws a uniformly random partition,
+        ``dirichlet`` gives each node a share of positive rows drawn from a Dirichlet law around the overall
+        share (label skew).
     seed
         Seed of the draws.
     sizes
-        ``equal``: all nodes have floor(rows / n) rows and the remainder is dropped, as in the paper; ``keep``: no row
-        is dropped and sizes differ by at most one; ``unequal``: sizes are drawn from a Dirichlet law and no row is
-        dropped.
+        ``equal``: all nodes have floor(rows / n) rows and the remainder is dropped, as in the paper;
+        ``keep``: no row is dropped and sizes differ by at most one; ``unequal``: sizes are drawn from a
+        Dirichlet law and no row is dropped.
     alpha
-        Concentration of the Dirichlet laws (label shares and unequal sizes): small is very uneven, large is even.
+        Concentration of the Dirichlet laws (label shares and unequal sizes): small is very uneven, large is
+        even.
 
     Examples
     --------
@@ -67,12 +70,12 @@ class Partition:
             raise InputError(f"partition.sizes={self.sizes} is not known; use one of {', '.join(SIZES)}")
         if not (0 < self.alpha < np.inf):
             raise InputError(f"partition.alpha={self.alpha} must be a positive number")
-        if self.seed < 0:
-            raise InputError(f"partition.seed={self.seed} must not be negative")
+        if not 0 <= self.seed < 2**64:
+            raise InputError(f"partition.seed={self.seed} must be an integer from 0 to 2**64 - 1")
 
     def identity(self) -> dict[str, object]:
         """The settings that decide where a row goes: those without influence are left out."""
-        settings = asdict(self)
+        settings = asdict(self) | {"alpha": float(self.alpha)}
         if self.kind == "contiguous" and self.sizes != "unequal":
             del settings["seed"]
         if self.kind != "dirichlet" and self.sizes != "unequal":

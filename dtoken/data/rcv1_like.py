@@ -1,27 +1,28 @@
 """A seeded generator of any number of rows with the shape of RCV1.
 
-The experiments of Hendrikx (2022, "A principled framework for the design and analysis of token algorithms", section
-Experiments) run logistic regression on RCV1: 47,236 features, some 75 of them in a document, spread over 20 nodes with
-9841 rows each. This source imitates that set where the real one is not at hand or is too small: it makes 196,820 rows or a
-hundred times as many, in blocks, in bounded memory.
+Hendrikx (2022, section Experiments) runs logistic regression on RCV1: 47,236 features, some 75 of them in a
+row, 20 nodes with 9841 rows each. This source imitates that set where the real one is not at hand or too
+small: the paper's number of rows or a hundred times as many, in blocks and bounded memory.
 
-A document of latent class c and clarity u draws tokens, each from the word distribution of class c with probability
-(1 + u) / 2 and from the other class's otherwise, until it has its number of *different* words. With tf the count of a word
-in the document and df the share of documents in which an average document's length would put it,
+A document draws tokens, most from the words of its class and a share of its own from those of the other,
+until it has its number of *different* words. With tf the count of a word in the document and df the share of
+documents with that word under the model,
 
     value = (1 + log tf) * log(1 / df),   then the row is divided by its Euclidean norm.
 
-Word frequencies follow a Zipf law that is flat at the top and steep in the tail, fitted to RCV1; a seeded permutation
-hides the ranks. The label is the class, flipped with probability ``LABEL_NOISE``.
+Word frequencies follow a Zipf law that is flat at the top and steep in the tail; a seeded permutation hides
+the ranks. The label is the class, flipped with probability ``LABEL_NOISE``.
 
-Row r depends on the seed and r alone, through counter r of a Philox generator: a shorter set is a prefix of a longer one,
-and blocks can be made in any order. Nothing random depends on the stream of a numpy distribution, and tables are
-rounded, so that the same seed means the same rows on other machines and with other versions of numpy.
+Row r depends on the seed and r alone, through counter r of a Philox generator: a shorter set is a prefix of a
+longer one, and blocks can be made in any order. No numpy distribution is used, whose stream may change with
+its version, and the tables are rounded far above the last bits in which the logarithms of two machines may
+differ: but for a rare tie in that rounding, a seed means the same rows everywhere.
 """
 
+import math
 import os
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from typing import ClassVar, Literal, NamedTuple
@@ -38,13 +39,13 @@ from dtoken.errors import InputError
 GENERATOR_VERSION = 1  # to be raised by whoever changes a single bit of the output
 BLOCK_VALUES = 300_000  # a block holds about this many non-zeros: 3.6 MB, 4096 rows of the default shape
 
-# Fitted to a sample of RCV1 (23,774 rows): see the table in the tests.
+# Fitted to 23,774 rows of RCV1: document frequencies by rank, row lengths, accuracy of a linear classifier.
 LENGTH_SPREAD = 0.70  # standard deviation of the logarithm of a row's number of non-zeros
 TOP_OFFSET, TOP_SLOPE = 10.0, 0.55  # frequency of rank k ~ (k + offset)^-slope * (1 + k / knee)^-(tail slope)
-TAIL_KNEE, TAIL_SLOPE = 0.015, 1.55  # the knee as a share of the features
-TILT = 1.5  # log-ratio of a word's frequencies in the two classes is uniform in +-2 TILT
-OVERLAP = 0.5  # a document takes a share of its words from the other class, uniform in 0..OVERLAP
-LABEL_NOISE = 0.02
+TAIL_KNEE, TAIL_SLOPE = 0.03, 1.8  # the knee as a share of the features
+TILT = 2.0  # a word's frequency is e^t and e^-t times the common one in the two classes, t uniform in +-TILT
+OVERLAP = 0.42  # a document takes a share of its tokens from the other class, uniform in 0..OVERLAP
+LABEL_NOISE = 0.01
 IDF_FLOOR = 0.1  # a word in nearly all documents of a tiny vocabulary still has a positive weight
 DRAWS_PER_WORD = 64  # where a vocabulary is too small to give a document its length, stop here
 
@@ -72,8 +73,7 @@ class Rcv1Like:
     features : int
         Number of features d.
     nonzeros : int
-        Average number of non-zeros in a row, at most half of `features`. Where it is more than a tenth, rows may fall a
-        little short of it.
+        Average number of non-zeros in a row, at most half of `features`.
     seed : int
         Seed of the words, their order and all rows.
 
@@ -110,8 +110,17 @@ class Rcv1Like:
         """Everything on which the rows depend."""
         return {"kind": self.name, "generator_version": GENERATOR_VERSION, **asdict(self)}
 
-    def blocks(self, block_rows: int | None = None, threads: int | None = None) -> Iterator[RowBlock]:
-        """Yield all rows in order, `block_rows` at a time; up to `threads` blocks are made ahead."""
+    def blocks(
+        self,
+        block_rows: int | None = None,
+        threads: int | None = None,
+        *,
+        advance: Callable[[float], None] | None = None,
+    ) -> Iterator[RowBlock]:
+        """Yield all rows in order, `block_rows` at a time; up to `threads` blocks are made ahead.
+
+        `advance` is told the fraction done.
+        """
         size = block_rows or max(1, BLOCK_VALUES // self.nonzeros)
         workers = threads or min(4, os.cpu_count() or 1)
         model = _model(self.features, self.nonzeros, self.seed)
@@ -121,6 +130,8 @@ class Rcv1Like:
                 pending.append(pool.submit(_rows, model, self.seed, start, min(start + size, self.rows)))
                 if len(pending) > workers:
                     yield pending.popleft().result()
+                if advance is not None:
+                    advance(min(start + size, self.rows) / self.rows)
             while pending:
                 yield pending.popleft().result()
 
@@ -132,41 +143,39 @@ def _rows(model: _Model, seed: int, start: int, stop: int) -> RowBlock:
     classes = (words[:, 1] >> np.uint64(63)).astype(np.int64)
     flipped = uniform(words[:, 1] << np.uint64(1)) < LABEL_NOISE
     y = np.where((classes == 1) != flipped, 1.0, -1.0)
-    indptr = np.zeros(len(y) + 1, np.int64)
-    data, indices = np.empty(lengths.sum(), np.float64), np.empty(lengths.sum(), np.int32)
-    borrowed = (OVERLAP * uniform(words[:, 3]) * 2.0**32).astype(np.uint64)
-    _draw_rows(words[:, 2], lengths, classes, borrowed, *model[:3], data, indices, indptr)
-    return RowBlock(data[: indptr[-1]], indices[: indptr[-1]], indptr, y)
+    borrowed = (OVERLAP * 2.0**32 * uniform(words[:, 3])).astype(np.uint64)
+    size = int(lengths.sum())
+    block = RowBlock(np.empty(size), np.empty(size, np.int32), np.zeros(len(y) + 1, np.int64), y)
+    _draw_rows(model, words[:, 2], lengths, classes, borrowed, block)
+    used = block.indptr[-1]  # less than size where a small vocabulary has not enough words for a long row
+    return block._replace(data=block.data[:used], indices=block.indices[:used])
 
 
 @compiled
 def _draw_rows(
+    model: _Model,
     seeds: NDArray[np.uint64],
     lengths: NDArray[np.int64],
     classes: NDArray[np.int64],
     borrowed: NDArray[np.uint64],
-    alias: NDArray[np.uint32],
-    idf: NDArray[np.float64],
-    damped: NDArray[np.float64],
-    data: NDArray[np.float64],
-    indices: NDArray[np.int32],
-    indptr: NDArray[np.int64],
+    block: RowBlock,
 ) -> None:
-    """Fill the arrays of a block: draw tokens, count them, sort, weigh and normalise."""
+    """Fill the arrays of `block`: draw tokens, count them, sort, weigh and normalise."""
+    alias, idf, damped, _ = model
+    data, indices, indptr, _ = block
     features = np.uint64(len(idf))
     low = np.uint64(0xFFFFFFFF)
     half = np.uint64(32)
     counts = np.zeros(len(idf), np.int32)
     for r in range(len(lengths)):
         state = seeds[r]
-        other = borrowed[r]
         begin = indptr[r]
         end = begin
         for _ in range(DRAWS_PER_WORD * lengths[r]):
             state, choice = mix64(state)
             state, draw = mix64(state)
             table = classes[r]
-            if (choice & low) < other:
+            if (choice & low) < borrowed[r]:
                 table = 1 - table
             column = np.int64(((draw >> half) * features) >> half)
             if (draw & low) >= np.uint64(alias[table, column, 0]):
@@ -197,8 +206,9 @@ def _model(features: int, nonzeros: int, seed: int) -> _Model:
     rank[np.argsort(words[:, 0], kind="stable")] = np.arange(1, features + 1)
     frequency = (rank + TOP_OFFSET) ** -TOP_SLOPE * (1 + rank / (TAIL_KNEE * features)) ** -TAIL_SLOPE
     tilt = np.exp(TILT * (2 * uniform(words[:, 1]) - 1))
-    share = np.stack([frequency / tilt, frequency * tilt])
-    share /= share.sum(axis=1, keepdims=True)
+    # The 24 bits of a float32 are the same whatever machine computed the powers; from here on sums are exact.
+    share = np.stack([frequency / tilt, frequency * tilt]).astype(np.float32).astype(np.float64)
+    share /= np.array([[math.fsum(p)] for p in share])
     return _Model(
         alias=np.stack([_alias_table(_to_units(p)) for p in share]),
         idf=_rounded(np.maximum(-np.log(_document_frequency(share.mean(axis=0), nonzeros)), IDF_FLOOR)),
@@ -208,13 +218,13 @@ def _model(features: int, nonzeros: int, seed: int) -> _Model:
 
 
 def _rounded(values: NDArray[np.float64]) -> NDArray[np.float64]:
-    """To multiples of 2^-24, where the logarithms of all machines agree."""
+    """To multiples of 2^-24."""
     rounded: NDArray[np.float64] = np.rint(values * 2.0**24) / 2.0**24
     return rounded
 
 
 def _document_frequency(share: NDArray[np.float64], nonzeros: int) -> NDArray[np.float64]:
-    """P(word in document) = 1 - exp(-T p) with the number of tokens T that gives `nonzeros` words on average."""
+    """P(word in document) = 1 - exp(-T p), with the number of tokens T that makes their sum `nonzeros`."""
     low, high = 0.0, 64.0
     for _ in range(64):
         middle = (low + high) / 2
@@ -228,11 +238,12 @@ def _row_lengths(features: int, nonzeros: int) -> NDArray[np.int64]:
     """4096 quantiles of a log-normal distribution with mean `nonzeros`."""
     normal = ndtri((np.arange(4096) + 0.5) / 4096)
     lengths = np.rint(nonzeros * np.exp(LENGTH_SPREAD * normal - LENGTH_SPREAD**2 / 2))
-    return np.clip(lengths, 1, features).astype(np.int64)
+    clipped: NDArray[np.int64] = np.clip(lengths, 1, features).astype(np.int64)
+    return clipped
 
 
 def _to_units(share: NDArray[np.float64]) -> NDArray[np.int64]:
-    """Probabilities as integers with the sum features * 2^32: from here on all arithmetic is exact."""
+    """Probabilities as integers that add up to features * 2^32."""
     total = len(share) << 32
     units = np.rint(share * total).astype(np.int64)
     units[np.argmax(units)] += total - units.sum()

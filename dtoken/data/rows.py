@@ -6,6 +6,8 @@ from typing import NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from dtoken.compiled import compiled
+
 
 class RowBlock(NamedTuple):
     """Consecutive rows in CSR form. The arrays may be read-only."""
@@ -44,7 +46,7 @@ class Source(Protocol):
     def identity(self) -> dict[str, object]:
         """What makes this dataset this dataset, as JSON values; part of the cache key."""
 
-    def blocks(self, advance: Callable[[float], None] | None = None) -> Iterator[RowBlock]:
+    def blocks(self, *, advance: Callable[[float], None] | None = None) -> Iterator[RowBlock]:
         """Stream the rows in blocks of bounded size; ``advance`` is told the fraction done."""
 
 
@@ -73,7 +75,24 @@ def concatenate(blocks: Sequence[RowBlock]) -> RowBlock:
 
 def select(block: RowBlock, rows: NDArray[np.intp]) -> RowBlock:
     """The rows with the given numbers, in the given order."""
-    lengths = np.diff(block.indptr)[rows]
-    indptr = np.concatenate([[0], np.cumsum(lengths)])
-    entries = np.arange(indptr[-1]) + np.repeat(block.indptr[rows] - indptr[:-1], lengths)
-    return RowBlock(block.data[entries], block.indices[entries], indptr, block.y[rows])
+    indptr = np.zeros(len(rows) + 1, np.int64)
+    np.cumsum(np.diff(block.indptr)[rows], out=indptr[1:])
+    data, indices = np.empty(indptr[-1], np.float64), np.empty(indptr[-1], np.int32)
+    _copy_rows(block.data, block.indices, block.indptr[rows], indptr, data, indices)
+    return RowBlock(data, indices, indptr, block.y[rows])
+
+
+@compiled
+def _copy_rows(
+    data: NDArray[np.float64],
+    indices: NDArray[np.int32],
+    starts: NDArray[np.int64],
+    indptr: NDArray[np.int64],
+    out_data: NDArray[np.float64],
+    out_indices: NDArray[np.int32],
+) -> None:
+    for row in range(len(starts)):
+        shift = starts[row] - indptr[row]
+        for entry in range(indptr[row], indptr[row + 1]):
+            out_data[entry] = data[entry + shift]
+            out_indices[entry] = indices[entry + shift]

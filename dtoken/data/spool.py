@@ -1,25 +1,25 @@
-"""Rows on their way from a source to the shards: an append-only file of frames, never larger in memory than one frame."""
+"""Rows on their way from a source to the shards: append-only files of frames, read back frame by frame."""
 
 from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
-from dtoken.data.rows import RowBlock, concatenate
+from dtoken.data.partition import DROPPED
+from dtoken.data.rows import RowBlock, concatenate, cut, select
 
 
 def append_frame(file: Path, block: RowBlock) -> None:
     """Append ``block`` to ``file`` as one frame."""
     with open(file, "ab") as out:
-        out.write(np.array([block.rows, len(block.data)], np.int64))
+        out.write(np.array([block.rows, len(block.data)], np.int64).data)
         for array in (block.indptr, block.y, block.indices, block.data):
-            out.write(np.ascontiguousarray(array))
+            out.write(np.ascontiguousarray(array).data)
 
 
 def read_frames(file: Path) -> Iterator[RowBlock]:
     """Yield the frames of ``file`` in the order in which they were appended."""
-    if not file.exists():  # a spool that nothing was appended to
-        return
     with open(file, "rb") as frames:
         while header := frames.read(16):
             rows, entries = np.frombuffer(header, np.int64).tolist()
@@ -32,33 +32,42 @@ def read_frames(file: Path) -> Iterator[RowBlock]:
 class NodeSpools:
     """One spool per node, filled side by side within a fixed amount of memory.
 
-    Rows wait in memory until all of them together exceed ``memory`` bytes; then every node's rows are appended to its
-    file as one frame. Files are opened for an append only, so there may be many more nodes than open files.
+    Rows wait in memory until they exceed ``memory`` bytes; then they are sorted by node, and every node's
+    rows are appended to its file as one frame. Files are opened for an append only, so there may be many more
+    nodes than open files.
     """
 
-    def __init__(self, folder: Path, nodes: int, memory: int) -> None:
+    def __init__(self, folder: Path, memory: int) -> None:
         folder.mkdir()
-        self._files = [folder / str(node) for node in range(nodes)]
-        self._waiting: list[list[RowBlock]] = [[] for _ in range(nodes)]
+        self._folder = folder
         self._memory = memory
-        self._bytes = 0
+        self._blocks: list[RowBlock] = []
+        self._nodes: list[NDArray[np.int32]] = []
 
-    def append(self, node: int, block: RowBlock) -> None:
-        """Add rows to ``node``."""
-        self._waiting[node].append(block)
-        self._bytes += block.nbytes
-        if self._bytes > self._memory:
+    def append(self, block: RowBlock, nodes: NDArray[np.int32]) -> None:
+        """Add rows; ``nodes`` says for each where it goes."""
+        self._blocks.append(block)
+        self._nodes.append(nodes)
+        if sum(block.nbytes for block in self._blocks) > self._memory:
             self.flush()
 
     def flush(self) -> None:
         """Write out what waits in memory."""
-        for file, blocks in zip(self._files, self._waiting, strict=True):
-            if blocks:
-                append_frame(file, concatenate(blocks))
-                blocks.clear()
-        self._bytes = 0
+        if not self._blocks:
+            return
+        block, nodes = concatenate(self._blocks), np.concatenate(self._nodes)
+        self._blocks, self._nodes = [], []
+        if np.any(nodes[1:] < nodes[:-1]):
+            order = np.argsort(nodes, kind="stable")
+            block, nodes = select(block, order), nodes[order]
+        present, starts = np.unique(nodes, return_index=True)
+        stops = np.append(starts[1:], len(nodes))
+        for node, start, stop in zip(present.tolist(), starts.tolist(), stops.tolist(), strict=True):
+            if node != DROPPED:
+                append_frame(self._folder / str(node), cut(block, start, stop))
 
     def frames(self, node: int) -> Iterator[RowBlock]:
         """Yield the rows of ``node`` in the order in which they came, and remove them from disk."""
-        yield from read_frames(self._files[node])
-        self._files[node].unlink(missing_ok=True)
+        file = self._folder / str(node)
+        yield from read_frames(file)
+        file.unlink()

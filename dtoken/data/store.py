@@ -1,36 +1,44 @@
-"""The shard store: one zarr v3 hierarchy per dataset, one CSR matrix with labels per node (docs/data-format.md).
+"""The shard store: a zarr v3 hierarchy per dataset, a CSR matrix with labels per node (docs/data-format.md).
 
-Every array is cut into chunks of a fixed number of elements, stored uncompressed with a crc32c behind each chunk.
-The metadata is written as JSON by the rules of the zarr v3 specification, so that a chunk is one file that is read
-with one system call and checked in passing: any zarr reader opens the store, and dtoken reads a shard at about twice
-the cost of ``np.load``.
+Every array is cut into chunks of a fixed number of elements, stored uncompressed with a crc32c behind each
+chunk. The metadata is written as JSON by the rules of the zarr v3 specification, so that a chunk is one file
+that is read with one system call and checked in passing: any zarr reader opens the store, and dtoken reads a
+shard at about twice the cost of ``np.load``.
 """
 
 import json
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import google_crc32c
 import numpy as np
 from numpy.typing import NDArray
 
+from dtoken.data.files import reason
 from dtoken.data.rows import RowBlock
 from dtoken.errors import InputError, RunError
 
 FORMAT = "dtoken-shards"
 FORMAT_VERSION = 1
-CHUNK_ENTRIES = 1 << 20  # 8 MB of values, 4 MB of indices
-CHUNK_ROWS = 1 << 20  # 8 MB of row starts or labels
 CRC_BYTES = 4
+REMEDY = "; delete the store and ingest again"
 
-# name below nodes/<i>, dtype, fill value. A fill value that cannot occur shows a missing chunk to any reader.
-ARRAYS: dict[str, tuple[str, object]] = {
-    "X/data": ("float64", "NaN"),
-    "X/indices": ("int32", -1),
-    "X/indptr": ("int64", -1),
-    "y": ("float64", "NaN"),
+
+class ArrayKind(NamedTuple):
+    """What is common to the arrays of one name below ``nodes/<i>``."""
+
+    dtype: str
+    fill_value: str | int  # one that cannot occur shows a missing chunk to any reader
+    per_entry: bool  # has an element per entry of the matrix; otherwise per row
+
+
+ARRAYS = {
+    "X/data": ArrayKind("float64", "NaN", per_entry=True),
+    "X/indices": ArrayKind("int32", -1, per_entry=True),
+    "X/indptr": ArrayKind("int64", -1, per_entry=False),
+    "y": ArrayKind("float64", "NaN", per_entry=False),
 }
 
 
@@ -53,6 +61,8 @@ class Meta:
     node_rows: tuple[int, ...]
     node_nonzeros: tuple[int, ...]
     node_positives: tuple[int, ...]  # rows labelled +1 (all 0 for real labels)
+    chunk_entries: int  # elements of a chunk of X/data and X/indices, unless the whole array is shorter
+    chunk_rows: int  # the same of X/indptr and y
     partition: dict[str, Any]
     source: dict[str, Any]
 
@@ -85,26 +95,13 @@ class ShardStore:
     def open(cls, path: str | Path) -> "ShardStore":
         """Open the store at ``path``; only its root is read."""
         path = Path(path)
-        try:
-            attributes = json.loads((path / "zarr.json").read_bytes())["attributes"]
-        except FileNotFoundError:
-            raise InputError(f"{path} is not a dtoken store: it has no zarr.json") from None
-        except NotADirectoryError:
-            raise InputError(f"{path} is a file, not a dtoken store; ingest it first") from None
-        except (ValueError, KeyError, TypeError):
-            raise DamagedStore(f"{path}/zarr.json is damaged; delete the store and ingest again") from None
-        if not isinstance(attributes, dict) or attributes.get("format") != FORMAT:
-            raise InputError(f"{path} is a zarr hierarchy, but not a dtoken store")
-        if attributes.get("format_version") != FORMAT_VERSION:
-            raise InputError(
-                f"{path} has format version {attributes.get('format_version')}, this dtoken reads "
-                f"{FORMAT_VERSION}; ingest the source again"
-            )
+        attributes = _root_attributes(path)
         checksum = attributes.pop("checksum", None)
         if checksum != _digest(attributes):
-            raise DamagedStore(f"{path}/zarr.json is damaged (checksum); delete the store and ingest again")
-        fields = {k: tuple(v) if isinstance(v, list) else v for k, v in attributes.items()}
-        return cls(path, Meta(**{k: v for k, v in fields.items() if k not in ("format", "format_version")}))
+            raise DamagedStore(f"{path}/zarr.json is damaged: its checksum does not match{REMEDY}")
+        del attributes["format"], attributes["format_version"]
+        fields: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in attributes.items()}
+        return cls(path, Meta(**fields))
 
     @property
     def n(self) -> int:
@@ -133,14 +130,10 @@ class ShardStore:
 
     def array(self, node: int, name: str) -> "StoredArray":
         """One array of a node: ``X/data``, ``X/indices``, ``X/indptr`` or ``y``."""
-        rows, entries = self.meta.node_rows[node], self.meta.node_nonzeros[node]
-        length, limit = {
-            "X/data": (entries, CHUNK_ENTRIES),
-            "X/indices": (entries, CHUNK_ENTRIES),
-            "X/indptr": (rows + 1, CHUNK_ROWS),
-            "y": (rows, CHUNK_ROWS),
-        }[name]
-        return StoredArray(self.path / "nodes" / str(node) / name, np.dtype(ARRAYS[name][0]), length, limit)
+        kind, meta = ARRAYS[name], self.meta
+        length = meta.node_nonzeros[node] if kind.per_entry else meta.node_rows[node] + (name == "X/indptr")
+        limit = meta.chunk_entries if kind.per_entry else meta.chunk_rows
+        return StoredArray(self.path / "nodes" / str(node) / name, np.dtype(kind.dtype), length, limit)
 
     def shard(self, node: int) -> RowBlock:
         """All rows of a node, every chunk verified."""
@@ -153,11 +146,11 @@ class ShardStore:
         ends = indptr.take(1)
         rows = self.node_rows[node]
         while rows:
-            count = min(rows, CHUNK_ROWS)
+            count = min(rows, self.meta.chunk_rows)
             ends = np.concatenate([ends[-1:], indptr.take(count)])
             start = 0
             while start < count:
-                stop = int(np.searchsorted(ends, ends[start] + CHUNK_ENTRIES, side="right")) - 1
+                stop = int(np.searchsorted(ends, ends[start] + self.meta.chunk_entries, side="right")) - 1
                 stop = max(stop, start + 1)
                 entries = int(ends[stop] - ends[start])
                 starts = ends[start : stop + 1] - ends[start]
@@ -165,6 +158,27 @@ class ShardStore:
                 yield RowBlock(data.take(entries), indices.take(entries), starts, y.take(stop - start))
                 start = stop
             rows -= count
+
+
+def _root_attributes(path: Path) -> dict[str, Any]:
+    try:
+        attributes = json.loads((path / "zarr.json").read_bytes())["attributes"]
+    except FileNotFoundError:
+        what = "is not a dtoken store: it has no zarr.json" if path.exists() else "does not exist"
+        raise InputError(f"{path} {what}") from None
+    except NotADirectoryError:
+        raise InputError(f"{path} is a file, not a dtoken store; ingest it first") from None
+    except OSError as error:
+        raise InputError(f"{path} cannot be read: {reason(error)}") from None
+    except (ValueError, KeyError, TypeError):
+        raise DamagedStore(f"{path}/zarr.json is damaged{REMEDY}") from None
+    if not isinstance(attributes, dict) or attributes.get("format") != FORMAT:
+        raise InputError(f"{path} is a zarr hierarchy, but not a dtoken store")
+    version = attributes.get("format_version")
+    if version != FORMAT_VERSION:
+        known = f"this dtoken reads {FORMAT_VERSION}"
+        raise InputError(f"{path} has format version {version}, {known}; ingest the source again")
+    return attributes
 
 
 @dataclass(frozen=True)
@@ -210,14 +224,16 @@ class StoredArray:
         try:
             content = file.read_bytes()
         except FileNotFoundError:
-            raise DamagedStore(f"{file} is missing; delete the store and ingest again") from None
+            raise DamagedStore(f"{file} is missing{REMEDY}") from None
+        except OSError as error:
+            raise DamagedStore(f"{file} cannot be read: {reason(error)}{REMEDY}") from None
         expected = self.chunk * self.dtype.itemsize + CRC_BYTES
         if len(content) != expected:
-            raise DamagedStore(f"{file} has {len(content)} bytes instead of {expected}; it is truncated or overwritten")
+            raise DamagedStore(f"{file} has {len(content)} bytes instead of {expected}{REMEDY}")
         raw = np.frombuffer(content, np.uint8)
         body, checksum = raw[:-CRC_BYTES], int.from_bytes(content[-CRC_BYTES:], "little")
         if google_crc32c.value(body) != checksum:
-            raise DamagedStore(f"{file} is damaged: its checksum does not match")
+            raise DamagedStore(f"{file} is damaged: its checksum does not match{REMEDY}")
         values = body.view(self.dtype.newbyteorder("<")).astype(self.dtype, copy=False)
         return values[: min(self.chunk, self.length - number * self.chunk)]
 

@@ -1,9 +1,10 @@
 """svmlight / LIBSVM text, plain or compressed, read as a stream of row blocks.
 
-The text is cut at line ends into pieces of a few megabytes; threads parse the pieces in compiled code, and the blocks
-come out in the order of the file. Nothing but the pieces in flight is in memory.
+The text is cut at line ends into pieces of some megabytes; threads parse the pieces in compiled code, and the
+blocks come out in the order of the file. Nothing but the pieces in flight is in memory.
 """
 
+import math
 import os
 from collections import deque
 from collections.abc import Callable, Iterator
@@ -21,12 +22,15 @@ from dtoken.data.files import TextStream, file_identity
 from dtoken.data.rows import RowBlock
 from dtoken.errors import InputError
 
-PIECE_BYTES = 4 << 20
-LONGEST_LINE = 256 << 20
+PIECE_BYTES = 2 << 20
+MOST_THREADS = 8  # a piece in flight may take five times its size in memory; more threads would only wait
+LONGEST_LINE = 32 << 20
 LARGEST_INDEX = 2**31 - 2  # an index and its successor fit in int32
 
-_FINE, _BAD_LABEL, _NO_COLON, _BAD_INDEX, _NEGATIVE, _TOO_LARGE, _TOO_SMALL, _ORDER, _TWICE, _BAD_VALUE = range(10)
-_NEWLINE, _HASH, _COLON, _MINUS = 10, 35, 58, 45
+_FINE, _BAD_LABEL, _BAD_VALUE, _NO_COLON, _BAD_INDEX = range(5)
+_NEGATIVE, _TOO_LARGE, _TOO_SMALL, _ORDER, _TWICE = range(5, 10)
+_NEWLINE, _HASH, _COLON, _MINUS = b"\n#:-"
+_Q, _I, _D = b"qid"
 
 
 @dataclass(frozen=True)
@@ -42,7 +46,7 @@ class Svmlight:
     features
         Number of features; None takes the largest index.
     threads
-        How many threads parse; None takes the number of CPUs.
+        How many threads parse; None takes the number of CPUs, 8 at most.
     """
 
     path: Path
@@ -62,25 +66,10 @@ class Svmlight:
         return settings | file_identity(self.path)
 
     def blocks(self, advance: Callable[[float], None] | None = None) -> Iterator[RowBlock]:
-        """Yield the rows in the order of the file; ``advance`` is told the fraction of the file that was read."""
-        lowest = 1 if self.index_base == 1 else 0
-        threads = self.threads or os.cpu_count() or 1
-        waiting: deque[tuple[bytes, Future[_Parsed]]] = deque()
+        """Yield the rows in the order of the file; ``advance`` is told the fraction of it that was read."""
         line = 1
-        with TextStream(self.path) as text, ThreadPoolExecutor(threads, "dtoken-parse") as pool:
-            pieces = _pieces(text)
-            exhausted = False
-            while waiting or not exhausted:
-                while not exhausted and len(waiting) <= threads:
-                    piece = next(pieces, None)
-                    if piece is None:
-                        exhausted = True
-                    else:
-                        waiting.append((piece, pool.submit(_parse_piece, piece, lowest)))
-                if not waiting:
-                    break
-                piece, future = waiting.popleft()
-                parsed = future.result()
+        with TextStream(self.path) as text:
+            for piece, parsed in self._parsed_pieces(text):
                 if parsed.error:
                     line += piece.count(b"\n", 0, parsed.position)
                     raise InputError(f"{self.path}, line {line}: {_explain(piece, parsed)}")
@@ -89,6 +78,20 @@ class Svmlight:
                     advance(text.fraction())
                 if parsed.block.rows:
                     yield parsed.block
+
+    def _parsed_pieces(self, text: TextStream) -> Iterator[tuple[bytes, "_Parsed"]]:
+        """Yield every piece with what was found in it, while threads parse those that follow."""
+        lowest = 1 if self.index_base == 1 else 0
+        threads = self.threads or min(MOST_THREADS, os.cpu_count() or 1)
+        waiting: deque[tuple[bytes, Future[_Parsed]]] = deque()
+        with ThreadPoolExecutor(threads, "dtoken-parse") as pool:
+            for piece in _pieces(text):
+                waiting.append((piece, pool.submit(_parse_piece, piece, lowest)))
+                if len(waiting) > threads:
+                    earliest, future = waiting.popleft()
+                    yield earliest, future.result()
+            for earliest, future in waiting:
+                yield earliest, future.result()
 
 
 class _Parsed(NamedTuple):
@@ -99,7 +102,7 @@ class _Parsed(NamedTuple):
 
 
 def _pieces(text: TextStream) -> Iterator[bytes]:
-    """Cut the text behind the last line end of every few megabytes."""
+    """Cut the text behind the last line end of every ``PIECE_BYTES``."""
     rest = b""
     lines = 1
     while chunk := text.read(PIECE_BYTES):
@@ -107,9 +110,8 @@ def _pieces(text: TextStream) -> Iterator[bytes]:
         if cut == 0:
             rest += chunk
             if len(rest) > LONGEST_LINE:
-                raise InputError(
-                    f"{text.path}, line {lines}: longer than {LONGEST_LINE >> 20} MB; this is not an svmlight file"
-                )
+                limit = f"longer than {LONGEST_LINE >> 20} MB"
+                raise InputError(f"{text.path}, line {lines}: {limit}; this is not an svmlight file")
             continue
         piece = rest + chunk[:cut]
         rest = chunk[cut:]
@@ -126,12 +128,17 @@ def _parse_piece(piece: bytes, lowest: int) -> _Parsed:
     indptr = np.zeros(rows + 1, np.int64)
     indices = np.empty(entries, np.int32)
     data = np.empty(entries)
-    hard = np.empty((rows + entries, 3), np.int64)  # never touched beyond the few that occur
-    rows, entries, n_hard, error, position, previous = _parse(text, lowest, y, indptr, indices, data, hard)
+    hard = np.empty((64, 3), np.int64)
+    result = _parse(text, lowest, y, indptr, indices, data, hard)
+    if result[2] > len(hard):  # once more, with room for all of them
+        hard = np.empty((result[2], 3), np.int64)
+        result = _parse(text, lowest, y, indptr, indices, data, hard)
+    rows, entries, n_hard, error, position, previous = result
     for slot, start, stop in hard[:n_hard].tolist():
-        value = float(piece[start:stop])
-        if not np.isfinite(value) and not error:
+        value = float(piece[start:stop].split(b":")[-1])
+        if not math.isfinite(value):  # comes before the place where _parse may have stopped
             error, position = (_BAD_VALUE if slot >= 0 else _BAD_LABEL), start
+            break
         if slot >= 0:
             data[slot] = value
         else:
@@ -150,7 +157,11 @@ def _parse(
     data: NDArray[np.float64],
     hard: NDArray[np.int64],
 ) -> tuple[int, int, int, int, int, int]:
-    """Parse whole lines; return rows, entries, hard numbers, and (error, position, previous index)."""
+    """Parse whole lines; return rows, entries, hard numbers, and (error, position, previous index).
+
+    A row of ``hard`` is a number left to ``float()``: its place in ``data`` (or -1 - row for a label) and
+    where its word starts and stops. Those for which it has no rows are only counted.
+    """
     size = len(text)
     rows = entries = n_hard = 0
     position = 0
@@ -180,7 +191,8 @@ def _parse(
                 if status == MALFORMED:
                     return rows, entries, n_hard, _BAD_LABEL, start, previous
                 if status == HARD:
-                    hard[n_hard] = -1 - rows, start, position
+                    if n_hard < len(hard):
+                        hard[n_hard] = -1 - rows, start, position
                     n_hard += 1
                 y[rows] = value
                 rows += 1
@@ -189,8 +201,8 @@ def _parse(
                 continue
             if colon < 0:
                 return rows, entries, n_hard, _NO_COLON, start, previous
-            if colon == start + 3 and text[start] == 113 and text[start + 1] == 105 and text[start + 2] == 100:
-                continue  # qid:
+            if colon == start + 3 and text[start] == _Q and text[start + 1] == _I and text[start + 2] == _D:
+                continue
             index, error = _parse_index(text, start, colon, lowest, previous)
             if error != _FINE:
                 return rows, entries, n_hard, error, start, previous
@@ -198,7 +210,8 @@ def _parse(
             if status == MALFORMED:
                 return rows, entries, n_hard, _BAD_VALUE, start, previous
             if status == HARD:
-                hard[n_hard] = entries, colon + 1, position
+                if n_hard < len(hard):
+                    hard[n_hard] = entries, start, position
                 n_hard += 1
             indices[entries] = index
             data[entries] = value
@@ -215,11 +228,14 @@ def _is_blank(byte: int) -> bool:
 
 @compiled
 def _ends_word(byte: int) -> bool:
-    return byte == _NEWLINE or byte == _HASH or _is_blank(byte)
+    # one comparison decides for all bytes of a number
+    return byte <= _HASH and (byte in (_NEWLINE, _HASH) or _is_blank(byte))
 
 
 @compiled
-def _parse_index(text: NDArray[np.uint8], start: int, colon: int, lowest: int, previous: int) -> tuple[int, int]:
+def _parse_index(
+    text: NDArray[np.uint8], start: int, colon: int, lowest: int, previous: int
+) -> tuple[int, int]:
     if start == colon:
         return 0, _BAD_INDEX
     if text[start] == _MINUS:
@@ -229,7 +245,7 @@ def _parse_index(text: NDArray[np.uint8], start: int, colon: int, lowest: int, p
         byte = text[position]
         if byte < 48 or byte > 57:
             return 0, _BAD_INDEX
-        index = index * 10 + (np.int64(byte) - 48)
+        index = index * 10 + int(np.int64(byte)) - 48
         if index > LARGEST_INDEX:
             return 0, _TOO_LARGE
     if index < lowest:
@@ -244,8 +260,8 @@ def _parse_index(text: NDArray[np.uint8], start: int, colon: int, lowest: int, p
 def _explain(piece: bytes, parsed: _Parsed) -> str:
     """One sentence about the word at which parsing stopped."""
     word = piece[parsed.position :].split(maxsplit=1)[0].split(b"#")[0]
-    shown = repr(word[:40].decode("ascii", "backslashreplace")) + ("..." if len(word) > 40 else "")
-    index = word.split(b":")[0].decode("ascii", "backslashreplace")[:40]
+    shown = repr(word[:40])[1:] + ("..." if len(word) > 40 else "")
+    index = repr(word.split(b":")[0][:40])[2:-1]
     return {
         _BAD_LABEL: f"label {shown} is not a finite number",
         _NO_COLON: f"{shown} is not of the form index:value",

@@ -1,26 +1,27 @@
 """Small, seeded, well understood data: the default wherever a dataset is needed.
 
-The rates of Hendrikx (2022, Theorems and section Experiments) are functions of the condition number. Here it is known
-beforehand, so that a measured rate can be held against the formula.
+The rates of Hendrikx (2022) and the time axes of its section Experiments are functions of a condition number.
+Here it is known beforehand, so that a measured rate can be held against its formula.
 
-Dense (``density=1``): A = sqrt(N) U S V^T with seeded U, V of orthonormal columns. The second-moment matrix A^T A / N has the
-eigenvalues ``condition ** -(j / (d - 1))``, j = 0..d-1, log-spaced from 1 to 1 / condition: exact up to rounding.
+Dense (``density=1``): A = sqrt(N) U S V^T with seeded U and V of orthonormal columns. The second-moment
+matrix A^T A / N has the eigenvalues ``condition ** -(j / (d - 1))``, j = 0..d-1, log-spaced from 1 to 1 /
+condition: exact up to rounding.
 
-Sparse (``density<1``): every row has ``density * d`` non-zeros (rounded up or down at random, so right on average) at
-seeded places, of random sign, scaled by column. The *expected* second-moment matrix is diagonal with the same
-eigenvalues. The one of the N rows at hand differs by sampling: its condition number is ``condition`` times a factor that tends
-to 1 as N / d grows, about 1 + 4 sqrt(d / N) at most (for d = 20: within 10 % at N = 20,000).
+Sparse (``density<1``): a row has ``density * d`` non-zeros (rounded up or down at random, right on average)
+at seeded places, with random signs, scaled by column. The *expected* second-moment matrix is diagonal and has
+the same eigenvalues. That of the N rows at hand differs by sampling: its condition number is ``condition`` up
+to a factor 1 + O(sqrt(d / N)); for d = 20 and density = 0.3, 0.86 to 1.22 was seen at N = 1000 and 0.98 to
+1.03 at N = 20,000.
 
-Labels: with the planted vector theta (all entries of equal size) and a noise variable e of the row,
-classification has y = sign(a . theta + noise * e), e logistic, that is P(y = 1) = 1 / (1 + exp(-a . theta / noise)), and
-regression y = a . theta + noise * e, e standard normal. The root mean square of a . theta is about ``SIGNAL``, so classes overlap.
-Row 1 always takes the label opposite to row 0: both classes are there whatever the seed.
-
-Row r depends on (seed, r) alone if sparse; a dense set is built as a whole.
+Labels: with the planted vector theta (entries of equal size, random signs) and a noise variable e for each
+row, regression has y = a . theta + noise * e, e standard normal, and classification y = sign(a . theta +
+noise * e), e logistic, which means P(y = 1) = 1 / (1 + exp(-a . theta / noise)). The root mean square of a .
+theta is about ``SIGNAL``, so the classes overlap. Row 1 takes the label opposite to row 0's: no seed gives a
+single class.
 """
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from typing import ClassVar, Literal
 
@@ -34,10 +35,10 @@ from dtoken.errors import InputError
 
 GENERATOR_VERSION = 1  # to be raised by whoever changes a single bit of the output
 BLOCK_VALUES = 300_000  # a block holds about this many non-zeros
-DENSE_VALUES = 20_000_000  # a dense set is built in memory: at most 160 MB
+DENSE_VALUES = 4_000_000  # a dense set is built in memory: at most 32 MB
 SIGNAL = 2.0
 
-ROW_STREAM, THETA_STREAM, LEFT_STREAM, RIGHT_STREAM = 0, 1, 2, 3
+ROW_STREAM, THETA_STREAM, LEFT_STREAM, RIGHT_STREAM = range(4)
 
 
 @dataclass(frozen=True)
@@ -47,22 +48,21 @@ class Synthetic:
     Parameters
     ----------
     rows, features : int
-        Shape; a dense set needs ``rows >= features``, and two rows at least for classification.
+        Shape. A dense set needs ``rows >= features``, classification two rows.
     density : float
         Share of non-zeros in a row; 1 means dense.
     condition : float
-        Condition number of the second-moment matrix (module docstring: exact if dense, in expectation if sparse).
+        Condition number of the second-moment matrix: exact if dense, of the expectation if sparse.
     seed : int
         Seed of everything random.
     task : {"classification", "regression"}
-        Labels -1/+1, or real numbers.
+        Labels -1 and +1, or real numbers.
     noise : float
-        Size of the noise; 0 gives labels that a linear model explains exactly.
+        Size of the noise in the labels; with 0, theta explains them all but that of row 1.
 
     Examples
     --------
-    >>> source = Synthetic(rows=200, features=5, condition=10.0)
-    >>> (block,) = source.blocks()
+    >>> (block,) = Synthetic(rows=200, features=5, condition=10.0).blocks()
     >>> dense = block.data.reshape(200, 5)
     >>> eigenvalues = np.linalg.eigvalsh(dense.T @ dense / 200)
     >>> round(float(eigenvalues[-1] / eigenvalues[0]), 8)
@@ -84,51 +84,48 @@ class Synthetic:
         check_integer("rows", self.rows, 1, 2**62)
         check_integer("features", self.features, 1, 2**24)
         check_integer("seed", self.seed, 0, 2**64 - 1)
-        _check_real("density", self.density, "lie in (0, 1]", 5e-324, 1.0)
+        _check_real("density", self.density, "lie in (0, 1]", math.ulp(0.0), 1.0)
         _check_real("condition", self.condition, "lie in [1, 1e12]", 1.0, 1e12)
         _check_real("noise", self.noise, "lie in [0, 1e12]", 0.0, 1e12)
+        rows, features = f"data.rows={self.rows}", f"data.features={self.features}"
         if self.task not in ("classification", "regression"):
             raise InputError(f"data.task={self.task!r} must be 'classification' or 'regression'")
         if self.task == "classification" and self.rows < 2:
-            raise InputError("data.rows=1 cannot hold two classes; use rows>=2 or task=regression")
+            raise InputError(f"{rows} cannot hold two classes; use rows>=2 or task=regression")
         if self.features == 1 and self.condition != 1:
-            raise InputError(f"data.condition={self.condition} needs two features or more; use condition=1")
+            raise InputError(f"data.condition={self.condition} needs two features at least; use condition=1")
         if self.density * self.features < 1:
-            raise InputError(
-                f"data.density={self.density} is less than one non-zero in a row of data.features={self.features}; "
-                f"use density>={1 / self.features:.3g}"
-            )
+            least = f"use density>={1 / self.features:.3g}"
+            raise InputError(f"data.density={self.density} leaves rows of {features} empty; {least}")
         if self.density == 1 and self.rows < self.features:
-            raise InputError(
-                f"data.rows={self.rows} is too few for a dense set of known condition number with "
-                f"data.features={self.features}; use rows>={self.features} or density<1"
-            )
+            raise InputError(f"{rows} is too few for a dense set with {features}; use more rows or density<1")
         if self.density == 1 and self.rows * self.features > DENSE_VALUES:
-            raise InputError(
-                f"data.rows={self.rows} times data.features={self.features} is more than the {DENSE_VALUES} values "
-                f"of a dense set; use fewer rows, density<1 or rcv1_like"
-            )
+            limit = f"the limit of {DENSE_VALUES} values of a dense set"
+            raise InputError(f"{rows} with {features} is above {limit}; use density<1 or rcv1_like")
 
     @property
     def eigenvalues(self) -> NDArray[np.float64]:
-        """Eigenvalues of the second-moment matrix (if sparse, of its expectation), largest first."""
+        """Eigenvalues of the second-moment matrix (of its expectation if sparse), largest first."""
         last = max(1, self.features - 1)
         return np.array([float(self.condition) ** -(j / last) for j in range(self.features)])
 
     @property
     def theta(self) -> NDArray[np.float64]:
         """The planted vector."""
-        words = random_words(self.seed, THETA_STREAM, 0, self.features)[:, 0]
         size = SIGNAL / math.sqrt(math.fsum(self.eigenvalues))
-        return np.where(uniform(words) < 0.5, -size, size)
+        return np.where(
+            uniform(random_words(self.seed, THETA_STREAM, 0, self.features)[:, 0]) < 0.5, -size, size
+        )
 
     def identity(self) -> dict[str, object]:
         """Everything on which the rows depend."""
         reals = {key: float(getattr(self, key)) for key in ("density", "condition", "noise")}
         return {"kind": self.name, "generator_version": GENERATOR_VERSION, **asdict(self), **reals}
 
-    def blocks(self, block_rows: int | None = None) -> Iterator[RowBlock]:
-        """Yield all rows in order, `block_rows` at a time."""
+    def blocks(
+        self, block_rows: int | None = None, *, advance: Callable[[float], None] | None = None
+    ) -> Iterator[RowBlock]:
+        """Yield all rows in order, `block_rows` at a time; `advance` is told the fraction done."""
         size = block_rows or max(1, int(BLOCK_VALUES / (self.density * self.features)))
         theta, scales = self.theta, np.sqrt(self.eigenvalues)
         whole = _dense_matrix(self.rows, scales, self.seed) if self.density == 1 else None
@@ -136,22 +133,24 @@ class Synthetic:
         for start in range(0, self.rows, size):
             words = random_words(self.seed, ROW_STREAM, start, min(size, self.rows - start))
             if whole is not None:
-                data, indices, indptr = _to_csr(whole[start : start + size])
+                rows = _dense_rows(whole[start : start + size])
             else:
-                data, indices, indptr = _sparse_rows(words, scales, self.density)
-            y = _margins(data, indices, indptr, theta)
+                rows = _sparse_rows(words, scales, self.density)
+            if advance is not None:
+                advance((start + rows.rows) / self.rows)
+            margin = _margins(rows, theta)
             if self.task == "regression":
-                y += self.noise * ndtri(uniform(words[:, 2]))
-            else:
-                y = np.where(y + self.noise * logit(uniform(words[:, 2])) < 0, -1.0, 1.0)
-                first = y[0] if start == 0 else first
-                if start <= 1 < start + size:
-                    y[1 - start] = -first
-            yield RowBlock(data, indices, indptr, y)
+                yield rows._replace(y=margin + self.noise * ndtri(uniform(words[:, 2])))
+                continue
+            y = np.where(margin + self.noise * logit(uniform(words[:, 2])) < 0, -1.0, 1.0)
+            first = y[0] if start == 0 else first
+            if start <= 1 < start + size:
+                y[1 - start] = -first
+            yield rows._replace(y=y)
 
 
 def check_integer(key: str, value: object, low: int, high: int) -> None:
-    """Refuse what is not an integer between `low` and `high`."""
+    """Refuse what is not an integer from `low` to `high`."""
     if not isinstance(value, int) or isinstance(value, bool) or not low <= value <= high:
         raise InputError(f"data.{key}={value!r} must be an integer from {low} to {high}")
 
@@ -162,19 +161,10 @@ def _check_real(key: str, value: object, must: str, low: float, high: float) -> 
 
 
 def random_words(seed: int, stream: int, start: int, count: int) -> NDArray[np.uint64]:
-    """Four random words for each counter from `start` on: shape (count, 4), the same in whatever pieces they are asked for.
-
-    Examples
-    --------
-    >>> bool((random_words(7, 0, 0, 9)[5:] == random_words(7, 0, 5, 4)).all())
-    True
-    """
-    key = np.array([seed, stream], np.uint64)
-    counter = np.array([start, 0, 0, 0], np.uint64)
-    words: NDArray[np.uint64] = (
-        np.random.Philox(key=key, counter=counter).random_raw(4 * count).reshape(count, 4)
-    )
-    return words
+    """Four random words for each of `count` counters from `start` on."""
+    key, counter = np.array([seed, stream], np.uint64), np.array([start, 0, 0, 0], np.uint64)
+    words: NDArray[np.uint64] = np.random.Philox(key=key, counter=counter).random_raw(4 * count)
+    return words.reshape(count, 4)
 
 
 def uniform(words: NDArray[np.uint64]) -> NDArray[np.float64]:
@@ -191,9 +181,14 @@ def mix64(state: np.uint64) -> tuple[np.uint64, np.uint64]:
     return state, word ^ (word >> np.uint64(31))
 
 
+def _margins(rows: RowBlock, theta: NDArray[np.float64]) -> NDArray[np.float64]:
+    """a . theta for each row a, added up from left to right."""
+    row = np.repeat(np.arange(rows.rows), np.diff(rows.indptr))
+    return np.bincount(row, rows.data * theta[rows.indices], rows.rows).astype(np.float64, copy=False)
+
+
 def _dense_matrix(rows: int, scales: NDArray[np.float64], seed: int) -> NDArray[np.float64]:
-    """sqrt(N) U S V^T."""
-    left = _orthonormal(_uniform_matrix(seed, LEFT_STREAM, len(scales), rows))
+    left = _orthonormal(_uniform_matrix(seed, LEFT_STREAM, rows, len(scales)))
     right = _orthonormal(_uniform_matrix(seed, RIGHT_STREAM, len(scales), len(scales)))
     return _product(left, math.sqrt(rows) * scales, right)
 
@@ -203,89 +198,71 @@ def _uniform_matrix(seed: int, stream: int, rows: int, columns: int) -> NDArray[
     return 2 * uniform(words).reshape(rows, columns) - 1
 
 
-# Kernels in place of LAPACK and BLAS, whose last bits depend on the machine and on its number of threads.
-
-
+# Loops in place of LAPACK and BLAS, whose last bits depend on the machine and on its number of threads.
 @compiled
-def _orthonormal(vectors: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Make the rows of `vectors` orthonormal, in place: Gram-Schmidt, twice, which is enough for rounding."""
-    for i in range(len(vectors)):
-        for _ in range(2):
-            for j in range(i):
-                along = 0.0
-                for k in range(vectors.shape[1]):
-                    along += vectors[i, k] * vectors[j, k]
-                for k in range(vectors.shape[1]):
-                    vectors[i, k] -= along * vectors[j, k]
-        square = 0.0
-        for k in range(vectors.shape[1]):
-            square += vectors[i, k] * vectors[i, k]
-        for k in range(vectors.shape[1]):
-            vectors[i, k] /= np.sqrt(square)
-    return vectors
+def _orthonormal(matrix: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Make the columns orthonormal in place: modified Gram-Schmidt, with a second round against rounding."""
+    rows, columns = matrix.shape
+    along = np.empty(columns)
+    for _ in range(2):
+        for j in range(columns):
+            rest = along[j:]
+            rest[:] = 0.0
+            for r in range(rows):
+                row = matrix[r, j:]
+                for k in range(len(row)):
+                    rest[k] += row[0] * row[k]
+            for r in range(rows):
+                row = matrix[r, j:]
+                factor = row[0] / rest[0]
+                for k in range(1, len(row)):
+                    row[k] -= factor * rest[k]
+                row[0] = factor * np.sqrt(rest[0])
+    return matrix
 
 
 @compiled
 def _product(
     left: NDArray[np.float64], middle: NDArray[np.float64], right: NDArray[np.float64]
 ) -> NDArray[np.float64]:
-    """left^T diag(middle) right."""
-    result = np.zeros((left.shape[1], right.shape[1]))
-    for r in range(left.shape[1]):
-        for i in range(len(middle)):
-            factor = left[i, r] * middle[i]
-            for k in range(right.shape[1]):
-                result[r, k] += factor * right[i, k]
+    """left diag(middle) right^T."""
+    result = np.zeros((len(left), len(right)))
+    turned = right.T.copy()
+    for r in range(len(left)):
+        row = result[r]
+        for j in range(len(middle)):
+            factor, other = left[r, j] * middle[j], turned[j]
+            for k in range(len(row)):
+                row[k] += factor * other[k]
     return result
 
 
-@compiled
-def _margins(
-    data: NDArray[np.float64],
-    indices: NDArray[np.int32],
-    indptr: NDArray[np.int64],
-    theta: NDArray[np.float64],
-) -> NDArray[np.float64]:
-    """a . theta for each row a."""
-    result = np.zeros(len(indptr) - 1)
-    for r in range(len(result)):
-        for k in range(indptr[r], indptr[r + 1]):
-            result[r] += data[k] * theta[indices[k]]
-    return result
-
-
-def _to_csr(dense: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.int32], NDArray[np.int64]]:
+def _dense_rows(dense: NDArray[np.float64]) -> RowBlock:
     rows, features = dense.shape
     indices = np.tile(np.arange(features, dtype=np.int32), rows)
-    return dense.ravel(), indices, np.arange(rows + 1, dtype=np.int64) * features
+    return RowBlock(dense.ravel(), indices, np.arange(rows + 1, dtype=np.int64) * features, np.zeros(rows))
 
 
-def _sparse_rows(
-    words: NDArray[np.uint64], scales: NDArray[np.float64], density: float
-) -> tuple[NDArray[np.float64], NDArray[np.int32], NDArray[np.int64]]:
-    mean = density * len(scales)
+def _sparse_rows(words: NDArray[np.uint64], scales: NDArray[np.float64], density: float) -> RowBlock:
     indptr = np.zeros(len(words) + 1, np.int64)
-    indptr[1:] = np.cumsum(np.floor(mean + uniform(words[:, 1])).astype(np.int64))
-    # Variance of a uniform number in (-1, 1) is 1/3, and a feature is there with probability `density`.
+    indptr[1:] = np.cumsum(np.floor(density * len(scales) + uniform(words[:, 1])).astype(np.int64))
+    # A uniform number in (-1, 1) has variance 1/3, and a feature is there with probability `density`.
     data, indices = _draw_rows(words[:, 0], indptr, scales * math.sqrt(3 / density))
-    return data, indices, indptr
+    return RowBlock(data, indices, indptr, np.zeros(len(words)))
 
 
 @compiled
 def _draw_rows(
     seeds: NDArray[np.uint64], indptr: NDArray[np.int64], scales: NDArray[np.float64]
 ) -> tuple[NDArray[np.float64], NDArray[np.int32]]:
-    """Features without repetition (a partial shuffle, undone after the row), then values uniform in +-scale."""
-    data = np.empty(indptr[-1], np.float64)
-    indices = np.empty(indptr[-1], np.int32)
+    """Features without repetition (a partial shuffle, undone after the row), values uniform in +-scale."""
+    data, indices = np.empty(indptr[-1], np.float64), np.empty(indptr[-1], np.int32)
     order = np.arange(len(scales)).astype(np.int32)
     swaps = np.empty(len(scales), np.int64)
     for r in range(len(seeds)):
-        state = seeds[r]
-        begin, size = indptr[r], indptr[r + 1] - indptr[r]
+        state, begin, size = seeds[r], indptr[r], indptr[r + 1] - indptr[r]
         for k in range(size):
             state, word = mix64(state)
-            # 32 random bits times the number of candidates: a bias of 2^-8 at most, for 2^24 features.
             swaps[k] = k + np.int64(((word >> np.uint64(32)) * np.uint64(len(scales) - k)) >> np.uint64(32))
             order[k], order[swaps[k]] = order[swaps[k]], order[k]
         indices[begin : begin + size] = order[:size]

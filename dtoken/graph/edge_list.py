@@ -6,7 +6,7 @@ import networkx as nx
 
 from dtoken.errors import InputError
 from dtoken.graph.checks import enough
-from dtoken.graph.topology import Topology, adjacency_of, connected
+from dtoken.graph.topology import Topology, adjacency_of
 
 
 def edge_list(n: int, path: str | Path, directed: bool = False) -> Topology:
@@ -22,10 +22,7 @@ def edge_list(n: int, path: str | Path, directed: bool = False) -> Topology:
     graph.add_nodes_from(range(n))
     graph.add_edges_from(edges)
     params = {"path": str(path), "directed": directed}
-    topology = Topology("edge_list", n, directed, (adjacency_of(graph),), params=params)
-    return connected(
-        topology, "add the edges that are missing, or set nodes to the number of nodes in the file"
-    )
+    return Topology("edge_list", n, directed, (adjacency_of(graph),), params=params)
 
 
 def _edges(path: Path, n: int) -> list[tuple[int, int]]:

@@ -1,7 +1,7 @@
 """All topologies by name: ``build(kind, n, **params)``, what a config group ``graph/<kind>.yaml`` describes.
 
-Adding one is a function of ``n`` and its parameters and a line in ``REGISTRY``; the signature is the only list
-of its parameters and defaults.
+Adding one is a function of ``n`` and its parameters and a line in ``REGISTRY``; the signature is the only
+list of its parameters and defaults.
 """
 
 import difflib
@@ -55,8 +55,7 @@ def time_varying(
     adjacency = tuple(written_out(n, purpose) if part.complete else part.adjacency[0] for part in parts)
     params |= {"graphs": [{"kind": part.kind, **part.params} for part in parts]}
     directed = any(part.directed for part in parts)
-    topology = Topology("time_varying", n, directed, adjacency, params["hold"], params)
-    return connected(topology, "add a graph that joins them")
+    return Topology("time_varying", n, directed, adjacency, params["hold"], params)
 
 
 def _random_ring(n: int, rng: np.random.Generator) -> Any:
@@ -70,7 +69,7 @@ def _part(n: int, item: str | Mapping[str, Any]) -> Topology:
     kind = settings.pop("kind", None)
     if kind == "time_varying":
         raise InputError("graph.graphs contains time_varying; list the graphs themselves")
-    return build(str(kind), n, **settings)
+    return _unchecked(str(kind), n, settings)  # a part may be disconnected; the union may not
 
 
 REGISTRY: dict[str, Callable[..., Topology]] = {
@@ -139,6 +138,11 @@ def build(kind: str, n: int, **params: Any) -> Topology:
         ...
     dtoken.errors.InputError: nodes=7 but graph=hypercube needs a power of two; use nodes=8
     """
+    remedy = "add a graph that joins them" if kind == "time_varying" else "add the missing edges"
+    return connected(_unchecked(kind, n, params), remedy)
+
+
+def _unchecked(kind: str, n: int, params: Mapping[str, Any]) -> Topology:
     allowed = parameters(kind)
     for name in params:
         if name not in allowed:

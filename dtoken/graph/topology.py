@@ -4,7 +4,7 @@ In the paper ("General graphs") the conceptual graph never changes; the communic
 token may jump next. So a topology holds neighbours and nothing else: no weights, no positions.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -71,11 +71,11 @@ class Topology:
         return int(count)
 
 
-def adjacency_of(graph: "nx.Graph[Any]", order: Iterable[Any] | None = None) -> "Sparse":
-    """Boolean CSR adjacency of a networkx graph, nodes in sorted order unless ``order`` is given."""
+def adjacency_of(graph: "nx.Graph[Any]") -> "Sparse":
+    """Boolean CSR adjacency of a networkx graph, nodes in sorted order."""
     import networkx as nx
 
-    nodes = sorted(graph) if order is None else list(order)
+    nodes = sorted(graph)
     stored = nx.to_scipy_sparse_array(graph, nodelist=nodes, dtype=np.dtype(np.bool_), weight=None)
     matrix = csr_array(stored)
     matrix.sort_indices()

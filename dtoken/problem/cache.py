@@ -18,9 +18,9 @@ DIGEST = "sha256"  # name of the digest among the arrays of a file
 def cached(store: str | os.PathLike[str] | None, name: str, compute: Callable[[], Arrays]) -> Arrays:
     """Arrays of ``<store>.facts/<name>.npz``, computed and written there if they are not yet.
 
-    Processes that ask at the same moment wait for the one that computes. A damaged file, or one of another store
-    that had this path before, is computed again. Without a store, or where the facts cannot be written, the
-    arrays are just computed.
+    Processes that ask at the same moment wait for the one that computes. A damaged file, or one of another
+    store that had this path before, is computed again. Without a store, or where the facts cannot be written,
+    the arrays are just computed.
 
     Examples
     --------
@@ -70,7 +70,7 @@ def _stamp(store: Path) -> bytes:
 
 def _read(file: Path, stamp: bytes) -> Arrays | None:
     try:
-        with np.load(file, allow_pickle=False) as content:
+        with open(file, "rb") as stream, np.load(stream, allow_pickle=False) as content:
             arrays = {name: content[name] for name in content.files}
         digest = arrays.pop(DIGEST)
         return arrays if np.array_equal(digest, _digest(stamp, arrays)) else None

@@ -7,7 +7,7 @@ with m_i the node's own number of rows. Empty rows count in m_i and add their co
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -75,6 +75,12 @@ class FiniteSum:
     def d(self) -> int:
         """Number of features."""
         return self.shards.d
+
+    def with_sigma(self, sigma: float) -> "FiniteSum":
+        """Return the same problem with another sigma; the shards kept in memory are shared."""
+        other = replace(self, sigma=sigma)
+        object.__setattr__(other, "reader", self.reader)
+        return other
 
     def objective(self, theta: Vector) -> float:
         """F(theta)."""

@@ -70,7 +70,7 @@ def get_loss(name: str) -> Loss:
     """
     if name in LOSSES:
         return LOSSES[name]
-    close = difflib.get_close_matches(name, LOSSES, n=1)
+    close = difflib.get_close_matches(name, LOSSES, n=1, cutoff=0.5)
     allowed = ", ".join(LOSSES)
     remedy = f"did you mean {close[0]}? Use one of: {allowed}" if close else f"use one of: {allowed}"
     raise InputError(f"problem.loss={name} is unknown; {remedy}")
@@ -180,14 +180,16 @@ def _bracketed_newton(code: int, y: float, w: float, t0: float, beta: float, g: 
     low = min(end0, end1) - slack
     high = max(end0, end1) + slack
     # phi' is point-symmetric around this point, so h is convex on one side of it and concave on the other:
-    # Newton's method from here is monotone after one step. Go here when a step leaves the bracket.
+    # Newton's method from here is monotone after one step. Go here when steps leave the bracket, or when they
+    # jump to and fro over this point, which can last long.
     centre = 0.0 if code == LOGISTIC else 0.5 * y
     u = min(max(start, low), high)
+    before = math.inf
     steps = 0
     while True:
         force = w * derivative(code, u, y)
         h = (u - t0) + beta * (force - g)
-        if abs(h) <= EPSILON * (abs(u - t0) + abs(beta) * (abs(force) + abs(g))):
+        if abs(h) <= 2.0 * EPSILON * (abs(u - t0) + abs(beta) * (abs(force) + abs(g))):
             return u
         if h > 0.0:
             high = u
@@ -197,9 +199,10 @@ def _bracketed_newton(code: int, y: float, w: float, t0: float, beta: float, g: 
         if following == u:
             return u
         steps += 1
-        if not low < following < high or steps > NEWTON_STEPS:
-            inside = low < centre < high
-            following = centre if inside else 0.5 * low + 0.5 * high
+        to_centre = low < centre < high and abs(h) > 0.5 * before
+        if to_centre or steps > NEWTON_STEPS or not low < following < high:
+            following = centre if low < centre < high else 0.5 * low + 0.5 * high
             if not low < following < high:  # neighbours: float64 ends here
                 return u
+        before = abs(h)
         u = following

@@ -6,6 +6,7 @@ some vectors of d numbers is kept, whatever the size of the data.
 """
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from scipy.optimize import minimize
@@ -13,10 +14,12 @@ from scipy.sparse.linalg import LinearOperator, cg
 
 from dtoken.problem.cache import cached
 from dtoken.problem.finite_sum import FiniteSum, Vector
+from dtoken.problem.smoothness import sum_smoothness
 
 TOLERANCE = 1e-12  # of the gradient norm, relative to the one at 0
-NEWTON_STEPS = 100
-HALVINGS = 12
+STUCK = 1e-8  # a relative gradient norm above this is not due to rounding errors
+NEWTON_STEPS = 50
+HALVINGS = 30
 METHOD = "L-BFGS-B, then Newton-CG"
 
 
@@ -59,59 +62,100 @@ def optimum(problem: FiniteSum, *, cache: bool = True) -> Optimum:
     return Optimum(arrays["theta"], objective, norm, relative, int(iterations))
 
 
+class _Point(NamedTuple):
+    theta: Vector
+    objective: float
+    gradient: Vector
+    norm: float  # of the gradient
+
+
 def minimise(problem: FiniteSum) -> Optimum:
     """Compute the optimum (see `optimum`), without any cache."""
-    gradient = problem.gradient(np.zeros(problem.d))
-    scale = float(np.linalg.norm(gradient)) or 1.0
-    theta, iterations = _lbfgs(problem, float(np.abs(gradient).max()))
-    gradient = problem.gradient(theta)
-    norm = float(np.linalg.norm(gradient))
-    for _ in range(NEWTON_STEPS):
-        if norm <= TOLERANCE * scale:
-            break
-        direction = _newton_direction(problem, theta, gradient, norm / scale)
-        step = _shorten(problem, theta, direction, norm)
-        if step is None:
-            break  # rounding errors dominate: float64 ends here
-        theta, gradient = step
-        norm = float(np.linalg.norm(gradient))
-        iterations += 1
-    return Optimum(theta, problem.objective(theta), norm, norm / scale, iterations)
+    origin = _evaluate(problem, np.zeros(problem.d))
+    scale = origin.norm or 1.0
+    theta, iterations = _lbfgs(problem, origin)
+    point, steps = _newton(problem, theta, scale, TOLERANCE * scale)
+    if point.norm > STUCK * scale:
+        other, more = _follow_path(problem, scale)
+        point, steps = min(point, other, key=lambda each: each.norm), steps + more
+    return Optimum(point.theta, point.objective, point.norm, point.norm / scale, iterations + steps)
 
 
-def _lbfgs(problem: FiniteSum, scale: float) -> tuple[Vector, int]:
-    start = np.zeros(problem.d)
-    if scale == 0.0:
-        return start, 0
+def _follow_path(problem: FiniteSum, scale: float) -> tuple[_Point, int]:
+    """Newton along decreasing sigma, each time from the optimum of the one before.
+
+    With a tiny sigma the smoothed hinge is so flat between its kinks that Newton steps from afar get stuck.
+    From one sigma to the next, few rows change sides of a kink.
+    """
+    sigma = max(problem.sigma, 1e-2 * float(sum_smoothness(problem).max()))
+    theta, iterations = np.zeros(problem.d), 0
+    while sigma > problem.sigma:
+        # the gradient changes in proportion to sigma: no use in knowing an intermediate optimum better
+        tolerance = 1e-3 * min(1.0, sigma) * scale
+        point, steps = _newton(problem.with_sigma(sigma), theta, scale, tolerance)
+        theta, iterations, sigma = point.theta, iterations + steps, 0.2 * sigma
+    point, steps = _newton(problem, theta, scale, TOLERANCE * scale)
+    return point, iterations + steps
+
+
+def _newton(problem: FiniteSum, theta: Vector, scale: float, tolerance: float) -> tuple[_Point, int]:
+    point = _evaluate(problem, theta)
+    for steps in range(NEWTON_STEPS):
+        if point.norm <= tolerance:
+            return point, steps
+        better = _step(problem, point, _newton_direction(problem, point, point.norm / scale))
+        if better is None:  # no progress: rounding errors dominate, or a kink is in the way
+            return point, steps
+        point = better
+    return point, NEWTON_STEPS
+
+
+def _evaluate(problem: FiniteSum, theta: Vector) -> _Point:
+    objective, gradient = problem.objective_and_gradient(theta)
+    return _Point(theta, objective, gradient, float(np.linalg.norm(gradient)))
+
+
+def _lbfgs(problem: FiniteSum, origin: _Point) -> tuple[Vector, int]:
+    if origin.norm == 0.0:
+        return origin.theta, 0
+    scale = float(np.abs(origin.gradient).max())
     result = minimize(
         problem.objective_and_gradient,
-        start,
+        origin.theta,
         method="L-BFGS-B",
         jac=True,
-        # gtol is absolute; Newton takes over before rounding errors in F stop the line search
-        options={"maxiter": 1000, "maxfun": 2000, "maxcor": 20, "gtol": 1e-5 * scale, "ftol": 1e-12},
+        # gtol is absolute. Badly conditioned problems are for Newton, whose systems have a preconditioner.
+        options={"maxiter": 100, "gtol": 1e-4 * scale, "ftol": 1e-12},
     )
     return np.asarray(result.x, dtype=np.float64), int(result.nit)
 
 
-def _newton_direction(problem: FiniteSum, theta: Vector, gradient: Vector, relative: float) -> Vector:
-    # the first systems need not be solved well; later ones, near the optimum, more and more
+def _newton_direction(problem: FiniteSum, point: _Point, relative: float) -> Vector:
     d = problem.d
-    diagonal = problem.hessian_diagonal(theta)
-    hessian = LinearOperator((d, d), matvec=lambda v: problem.hessian_vector(theta, v), dtype=np.float64)
+    diagonal = problem.hessian_diagonal(point.theta)
+    hessian = LinearOperator(
+        (d, d), matvec=lambda v: problem.hessian_vector(point.theta, v), dtype=np.float64
+    )
     jacobi = LinearOperator((d, d), matvec=lambda v: v / diagonal, dtype=np.float64)
+    # the first systems need not be solved well; later ones, near the optimum, more and more
     rtol = min(1e-2, max(1e-4, relative))
-    direction, _ = cg(hessian, -gradient, rtol=rtol, atol=0.0, maxiter=max(100, min(10 * d, 5000)), M=jacobi)
+    steps = max(100, min(10 * d, 5000))
+    direction, _ = cg(hessian, -point.gradient, rtol=rtol, atol=0.0, maxiter=steps, M=jacobi)
     return direction
 
 
-def _shorten(
-    problem: FiniteSum, theta: Vector, direction: Vector, norm: float
-) -> tuple[Vector, Vector] | None:
-    """Halve the step until the gradient norm falls; None if it does not."""
+def _step(problem: FiniteSum, point: _Point, direction: Vector) -> _Point | None:
+    """Halve the Newton step until it helps; None if it does not.
+
+    It helps if F falls as its slope promises or, where the change of F drowns in rounding errors, if the
+    gradient norm falls.
+    """
+    slope = float(point.gradient @ direction)
+    noise = 8 * np.finfo(np.float64).eps * abs(point.objective)
     for halvings in range(HALVINGS):
-        candidate = theta + 0.5**halvings * direction
-        gradient = problem.gradient(candidate)
-        if float(np.linalg.norm(gradient)) < norm:
-            return candidate, gradient
+        size = 0.5**halvings
+        candidate = _evaluate(problem, point.theta + size * direction)
+        fall = point.objective - candidate.objective
+        if fall > max(noise, -1e-4 * size * slope) or (candidate.norm < point.norm and fall >= -noise):
+            return candidate
     return None

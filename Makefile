@@ -1,0 +1,64 @@
+# Every target makes its own virtual environment in .venv and installs into it what it needs: only Python 3.11 to 3.13
+# and make have to be there. Another interpreter: make test PYTHON=python3.12 (after make clean).
+
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+DEMO := dtoken/data/embedded/tiny.svm.xz
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test lint format docs bench clean
+
+help:  ## list the targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+
+demo: $(VENV)/.installed  ## shard the embedded dataset over 4 nodes in ./demo, show it and check it
+	@echo '$$ dtoken-data ingest $(DEMO) --nodes 4 --partition shuffled --store demo'
+	@$(BIN)/dtoken-data ingest $(DEMO) --nodes 4 --partition shuffled --store demo > $(VENV)/demo.log
+	@cat $(VENV)/demo.log
+	@store="$$(tail -n 1 $(VENV)/demo.log)"; store="demo/$${store##*/}"; \
+	for command in inspect verify; do \
+		printf '\n$$ dtoken-data %s %s\n' "$$command" "$$store"; \
+		$(BIN)/dtoken-data "$$command" "$$store" || exit; \
+	done
+
+test: $(VENV)/.installed-test  ## run all tests, and the examples in docstrings and documentation
+	$(BIN)/python -m pytest
+
+lint: $(VENV)/.installed-dev  ## check style, formatting and types
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+format: $(VENV)/.installed-dev  ## format the code and fix what ruff can fix
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+docs: $(VENV)/.installed-test  ## check the documentation: links, and its examples
+	$(BIN)/python docs/check_links.py
+	$(BIN)/python -m pytest --quiet README.md docs
+
+bench: $(VENV)/.installed-test  ## measure ingest and reading in a minute (docs/performance.md)
+	$(BIN)/python benchmarks/ingest.py --size small
+
+clean:  ## remove the virtual environment, the demo and what tools left behind
+	rm -rf $(VENV) demo build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(BIN)/python:
+	@$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 14))' || \
+		{ echo 'dtoken needs Python 3.11 to 3.13; choose one with make PYTHON=python3.12' >&2; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+
+# One stamp per set of requirements; a larger set contains the smaller ones.
+$(VENV)/.installed: pyproject.toml | $(BIN)/python
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable .
+	@touch $@
+
+$(VENV)/.installed-test: pyproject.toml | $(BIN)/python
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[test]'
+	@touch $@ $(VENV)/.installed
+
+$(VENV)/.installed-dev: pyproject.toml | $(BIN)/python
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	@touch $@ $(VENV)/.installed $(VENV)/.installed-test

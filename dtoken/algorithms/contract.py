@@ -1,0 +1,93 @@
+"""What a token method is: hyper-parameters, constants, initial state, and compiled steps.
+
+A method is a frozen dataclass. Its fields are its hyper-parameters and at the same time its Hydra schema. It knows
+nothing of threads, workers or files: an engine decides when and where its steps run.
+
+The compiled steps of a method, with the arguments that they all share:
+
+========================================  ==================================================
+``local(c, rows, nodes, i, r, t)``        node i uses row r (r = -1: all its rows)
+``visit(c, rows, nodes, tokens, i, k, r, t)``  token k mixes with node i (and uses row r >= 0)
+``meet(c, tokens, k, l, t)``              tokens k and l mix
+========================================  ==================================================
+
+``c`` are the method's constants: a NamedTuple of numbers and of arrays with one number per node. ``rows`` are the data
+of the hosted nodes (``HostedRows``); ``nodes`` and ``tokens`` are the states, NamedTuples of arrays whose first axis
+counts hosted nodes, rows of hosted nodes, or tokens; ``t`` is the event's time. Steps change the states in place.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, ClassVar, NamedTuple, Protocol, runtime_checkable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dtoken.errors import InputError
+from dtoken.graph.walks import Walk
+from dtoken.problem.hosted import HostedRows
+from dtoken.schedule.clock import Costs
+from dtoken.schedule.stream import Law
+
+Vector = NDArray[np.float64]
+Arrays = Any  # a NamedTuple of arrays and numbers; each method has its own
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What a method may know of problem and graph before it starts."""
+
+    sigma: float  # regulariser of each node
+    curvature: float  # c: phi'' <= c
+    rows: NDArray[np.int64]  # (n,) m_i
+    samples: NDArray[np.int64]  # (n,) rows that are not empty
+    sum_L: Vector  # (n,) sum_j L_ij
+    max_L: float  # max_ij L_ij
+    batch_L: Callable[[], Vector]  # (n,) lambda_max of each node; costs passes over the data
+    walk: Walk
+
+    @property
+    def n(self) -> int:
+        """Number of nodes."""
+        return len(self.rows)
+
+
+class Models(NamedTuple):
+    """What a state says about theta: one estimate per hosted node and per token."""
+
+    nodes: Vector  # (hosted, d)
+    tokens: Vector  # (K, d)
+
+
+@runtime_checkable
+class Method(Protocol):
+    """A token method."""
+
+    tokens: int
+    local: ClassVar[Callable[..., None]]
+    visit: ClassVar[Callable[..., None]]
+    meet: ClassVar[Callable[..., None] | None]
+
+    def constants(self, facts: Facts) -> Arrays:
+        """The constants, from facts; InputError where the method cannot do what is asked."""
+
+    def law(self, c: Arrays, facts: Facts) -> Law:
+        """The law of the events."""
+
+    def costs(self, facts: Facts) -> Costs:
+        """Gradients of single samples that each step takes."""
+
+    def weights(self, c: Arrays, L: Vector) -> Vector | None:
+        """Sampling weights of a node's samples with smoothnesses ``L``; None: uniform."""
+
+    def start(self, c: Arrays, rows: HostedRows) -> tuple[Arrays, Arrays]:
+        """The initial states of the hosted nodes and of the tokens."""
+
+    def models(self, c: Arrays, nodes: Arrays, tokens: Arrays, t: float) -> Models:
+        """The estimates at time ``t``; the states are not touched."""
+
+
+def check_choice(key: str, value: object, allowed: tuple[str, ...]) -> None:
+    """Raise an InputError unless ``value`` is one of ``allowed``."""
+    if value not in allowed:
+        raise InputError(f"algorithm.{key}={value} is not known; use one of {', '.join(allowed)}")

@@ -1,0 +1,101 @@
+"""TVR, Token Variance Reduction (Hendrikx 2022, Algorithm 2).
+
+A step is local with probability p_comp: node i uses one of its samples j,
+
+    z_ij    <- (1 - rho_ij) z_ij + rho_ij a_ij^T theta_i
+    theta_i <- theta_i - (phi_ij'(z_ij) - g_ij) a_ij / sigma~,      g_ij <- phi_ij'(z_ij),
+
+or else token k jumps to a node i and both move towards each other,
+
+    theta_k <- theta_k - rho_comm (theta_k - theta_i),      theta_i <- theta_i + rho_comm (theta_k - theta_i).
+
+The paper draws samples uniformly; with p_ij proportional to 1 + L_ij / sigma~ and rho_ij to its inverse the step size
+depends on the mean of the L_ij instead of the largest.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from dtoken.algorithms.contract import Facts, Vector, check_choice
+from dtoken.algorithms.dual import DualMethod, mix
+from dtoken.compiled import compiled
+from dtoken.problem.kernels import add_row, row_dot
+from dtoken.problem.losses import derivative
+from dtoken.schedule.clock import Costs
+from dtoken.schedule.stream import Law
+from dtoken.theory.dual_descent import (
+    DualDescent,
+    dual_descent,
+    importance_sampling,
+    shared_sigma,
+    uniform_sampling,
+)
+
+SAMPLING = ("uniform", "importance")
+
+
+@compiled
+def local(c: Any, rows: Any, nodes: Any, i: int, r: int, t: float) -> None:
+    """Node i uses its sample in row r."""
+    start, stop, theta, w = rows.start[r], rows.start[r + 1], nodes.theta[i], rows.w[i]
+    L = rows.c * w * rows.q[r]
+    rho = c.rho_comp / (1.0 + c.importance * L / c.sigma_t)
+    nodes.z[r] += rho * (row_dot(rows.data, rows.indices, start, stop, theta) - nodes.z[r])
+    g = w * derivative(rows.loss, nodes.z[r], rows.y[r])
+    add_row(rows.data, rows.indices, start, stop, -(g - nodes.g[r]) / c.sigma_t, theta)
+    nodes.g[r] = g
+
+
+@compiled
+def visit(c: Any, rows: Any, nodes: Any, tokens: Any, i: int, k: int, r: int, t: float) -> None:
+    """Token k arrives at node i."""
+    mix(c.rho_comm[i], tokens.theta[k], nodes.theta[i])
+
+
+@dataclass(frozen=True)
+class TVR(DualMethod):
+    """Token Variance Reduction.
+
+    Parameters
+    ----------
+    tokens, smoothness, factor, jumps, mixing
+        As for Token GD.
+    sampling
+        ``importance``: samples are drawn with probability proportional to 1 + L_ij / sigma~; ``uniform``: all alike.
+    """
+
+    sampling: str = "importance"
+
+    local = staticmethod(local)
+    visit = staticmethod(visit)
+    meet = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_choice("sampling", self.sampling, SAMPLING)
+
+    def constants(self, facts: Facts) -> DualDescent:
+        """Step sizes by the theory."""
+        sigma_t = shared_sigma(facts.n, self.tokens, facts.sigma)
+        samples = int(facts.samples.sum())
+        if self.sampling == "importance":
+            sampling = importance_sampling(samples, float(facts.sum_L.sum()), sigma_t)
+        else:
+            sampling = uniform_sampling(samples, facts.max_L, sigma_t)
+        L_b = self.batch_smoothness(facts)
+        return dual_descent(self.tokens, sigma_t, L_b, sampling, facts.walk.stationary)
+
+    def law(self, c: DualDescent, facts: Facts) -> Law:
+        """A local step picks a node, then a sample of it, so that p_ij comes out."""
+        weights = facts.samples + c.importance * facts.sum_L / c.sigma_t
+        return Law(self.tokens, c.p_comm, 0.0, weights / weights.sum(), self.jumps_per_visit(facts))
+
+    def costs(self, facts: Facts) -> Costs:
+        """One gradient a local step."""
+        return Costs(np.ones(facts.n, np.int64), np.zeros(facts.n, np.int64))
+
+    def weights(self, c: DualDescent, L: Vector) -> Vector | None:
+        """Sampling weights of a node's samples."""
+        return 1 + L / c.sigma_t if c.importance else None

@@ -1,0 +1,52 @@
+"""What numba lacks for several threads on one array: ordered loads and stores, and a hint to fetch memory early."""
+
+from typing import Any
+
+from numba import types
+from numba.core import cgutils
+from numba.extending import intrinsic
+from numba.np.arrayobj import make_array
+
+
+def _pointer(context: Any, builder: Any, array_type: Any, array: Any, index: Any) -> Any:
+    view = make_array(array_type)(context, builder, array)
+    return cgutils.get_item_pointer(context, builder, array_type, view, [index], wraparound=False)
+
+
+@intrinsic
+def load_acquire(typing_context: Any, array: Any, index: Any) -> Any:
+    """array[index] of int64; what the storing thread wrote before is visible afterwards."""
+
+    def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        pointer = _pointer(context, builder, signature.args[0], *arguments)
+        return builder.load_atomic(pointer, "acquire", 8)
+
+    return types.int64(array, types.intp), codegen
+
+
+@intrinsic
+def store_release(typing_context: Any, array: Any, index: Any, value: Any) -> Any:
+    """array[index] = value of int64; what this thread wrote before becomes visible with it."""
+
+    def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        pointer = _pointer(context, builder, signature.args[0], arguments[0], arguments[1])
+        builder.store_atomic(arguments[2], pointer, "release", 8)
+        return context.get_dummy_value()
+
+    return types.void(array, types.intp, types.int64), codegen
+
+
+@intrinsic
+def prefetch(typing_context: Any, array: Any, index: Any) -> Any:
+    """Ask the processor to bring the cache line of array[index] closer; no effect on results."""
+
+    def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        pointer = _pointer(context, builder, signature.args[0], *arguments)
+        byte, integer = cgutils.voidptr_t, cgutils.int32_t
+        kind = cgutils.ir.FunctionType(cgutils.ir.VoidType(), [byte, integer, integer, integer])
+        function = builder.module.declare_intrinsic("llvm.prefetch", (byte,), kind)
+        read, high_locality, data_cache = integer(0), integer(3), integer(1)
+        builder.call(function, [builder.bitcast(pointer, byte), read, high_locality, data_cache])
+        return context.get_dummy_value()
+
+    return types.void(array, types.intp), codegen

@@ -1,0 +1,231 @@
+"""Random walks of tokens over a topology ("General graphs" in the paper).
+
+Three walks: ``simple`` (uniform over the out-neighbours), ``lazy`` (stay with probability 1/2, else simple)
+and ``metropolis`` (Metropolis-Hastings, uniform stationary law, undirected graphs only). A node without a
+way out in one graph of a varying sequence keeps the token for that jump. On the complete graph the simple
+and the Metropolis walk are independent uniform draws over all n nodes, the present one included, as in the
+paper's algorithms.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_array, diags_array, eye_array
+
+from dtoken.errors import InputError
+from dtoken.graph import chain
+from dtoken.graph.topology import Topology, written_out
+
+if TYPE_CHECKING:
+    from dtoken.graph.topology import Sparse
+
+
+@dataclass(frozen=True, eq=False)
+class Walk:
+    """A walk as tables for the compiled ``step``, and its facts, computed when first asked for.
+
+    Row i of table s holds ``neighbours[a:b]`` and ``cumulative[a:b]`` with ``a, b = indptr[s, i : i + 2]``.
+    When ``iid``, the rows are empty: every jump is uniform over all nodes.
+
+    Examples
+    --------
+    >>> from dtoken.graph import build, walk
+    >>> ring = walk(build("ring", 4), "lazy")
+    >>> ring.stationary.tolist()
+    [0.25, 0.25, 0.25, 0.25]
+    >>> round(ring.spectral_gap, 12), ring.mixing(0.01)
+    (0.5, 6)
+    """
+
+    kind: str
+    topology: Topology
+    indptr: NDArray[np.int64]  # (period, n + 1) row bounds inside the two arrays below
+    neighbours: NDArray[np.int32]  # possible next nodes, increasing inside a row
+    cumulative: NDArray[
+        np.float64
+    ]  # probability of this and the earlier nodes of the row; the last is exactly 1
+    period: int  # number of tables; one unless the graph varies
+    hold: int  # jumps that use one table before the next
+    iid: bool  # every jump is uniform over all nodes, wherever the token is
+    n: int
+
+    def table(self, jump: int) -> int:
+        """Return the table of jump number ``jump``, counted from 0."""
+        return jump // self.hold % self.period
+
+    def transition(self, table: int = 0) -> "Sparse":
+        """Return the transition matrix P of one table: P[i, j] is the probability to jump from i to j."""
+        if self.iid:
+            return csr_array(written_out(self.n, "the transition matrix of graph=complete") / self.n)
+        start, end = self.indptr[table, 0], self.indptr[table, -1]
+        rows = self.indptr[table] - start
+        before = np.concatenate(([0.0], self.cumulative[start : end - 1]))
+        before[rows[:-1]] = 0.0
+        data = self.cumulative[start:end] - before
+        return csr_array((data, self.neighbours[start:end], rows), shape=(self.n, self.n))
+
+    @property
+    def name(self) -> str:
+        """The walk as a user would write it, for messages."""
+        return f"the {self.kind} walk on {self.topology.name}"
+
+    @property
+    def reversible(self) -> bool:
+        """Whether detailed balance holds: pi_i P_ij = pi_j P_ji."""
+        return not self.topology.directed and self.period == 1
+
+    @cached_property
+    def phase_laws(self) -> NDArray[np.float64]:
+        """Stationary law of the token at each of the period * hold jumps of a period, one per row."""
+        uniform = np.full((1, self.n), 1 / self.n)
+        if self.iid or (self.reversible and self.kind == "metropolis"):
+            return uniform
+        if self.reversible:
+            adjacency = self.topology.adjacency
+            degree = np.diff(adjacency[0].indptr) if adjacency else np.full(self.n, self.n)
+            return np.asarray(degree / degree.sum(), dtype=np.float64)[None]
+        return chain.phase_laws(self._tables, self.hold)
+
+    @cached_property
+    def stationary(self) -> NDArray[np.float64]:
+        """Stationary law pi: the long-run share of jumps that land at each node.
+
+        Degree over twice the number of edges, or uniform, in closed form where the walk is reversible; else
+        the Perron vector of one period, averaged over the jumps of the period (its law may differ from jump
+        to jump).
+        """
+        return np.asarray(self.phase_laws.mean(axis=0), dtype=np.float64)
+
+    @cached_property
+    def period_of_chain(self) -> int:
+        """Greatest common divisor of the return times (counted in whole periods when the graph varies)."""
+        return 1 if self.iid else chain.chain_period(self._tables, self.hold)
+
+    @property
+    def aperiodic(self) -> bool:
+        """Whether the walk forgets where it started."""
+        return self.period_of_chain == 1
+
+    @cached_property
+    def spectral_gap(self) -> float:
+        """One minus the second largest modulus of an eigenvalue of P, per jump; 0 for a periodic walk."""
+        if self.iid or not self.aperiodic:
+            return float(self.iid)
+        pi = self.stationary if self.reversible else None
+        try:
+            return 1.0 - chain.second_modulus(self._tables, self.hold, pi)
+        except ArithmeticError:
+            raise InputError(
+                f"the spectral gap of {self.name} cannot be found; use at most {chain.DENSE} nodes"
+            ) from None
+
+    def mixing(self, eps: float) -> int:
+        """Return the smallest N >= 1 with max_ij |P^N_ij - pi_j| <= eps, over all starts within a period.
+
+        Exact while period * hold * n^2 <= 4 million (2000 nodes); for larger reversible walks the bound
+        sqrt(pi_max / pi_min) (1 - gap)^N <= eps, which is never smaller than the exact N.
+        """
+        if not 1e-12 <= eps < 1:
+            raise InputError(f"eps={eps} must be at least 1e-12 and below 1")
+        if self.iid:
+            return 1
+        self.require_mixing(eps)
+        if self.period * self.hold * self.n**2 <= chain.MIXING_ENTRIES:
+            return chain.smallest_mixing(self._tables, self.hold, self.stationary, eps)
+        if not self.reversible:
+            raise InputError(f"{self.name} is too large to find its mixing; set algorithm.jumps to a number")
+        spread = np.sqrt(self.stationary.max() / self.stationary.min())
+        return max(1, int(np.ceil(np.log(eps / spread) / np.log1p(-self.spectral_gap))))
+
+    def require_mixing(self, eps: float = 1.0) -> None:
+        """Refuse a walk whose law never comes within ``eps`` of pi from every start."""
+        if not self.aperiodic:
+            raise InputError(
+                f"{self.name} is periodic (period {self.period_of_chain}) and never mixes; "
+                f"use graph.walk=lazy"
+            )
+        distance = float(np.abs(self.phase_laws - self.stationary).max())
+        if distance > eps:
+            raise InputError(
+                f"{self.name} never comes within eps={eps:g} of one law, because its law changes by "
+                f"{distance:.2g} inside the period; use a larger eps or, on undirected graphs, "
+                f"graph.walk=metropolis"
+            )
+
+    @cached_property
+    def _tables(self) -> "tuple[Sparse, ...]":
+        return tuple(self.transition(table) for table in range(self.period))
+
+
+def walk(topology: Topology, kind: str = "simple") -> Walk:
+    """Return the walk ``simple``, ``lazy`` or ``metropolis`` over a topology.
+
+    Examples
+    --------
+    >>> from dtoken.graph import build, walk
+    >>> walk(build("star", 5)).stationary.tolist()
+    [0.5, 0.125, 0.125, 0.125, 0.125]
+    """
+    if kind not in KINDS:
+        raise InputError(f"graph.walk={kind} is unknown; use one of {', '.join(KINDS)}")
+    if kind == "metropolis" and topology.directed:
+        raise InputError(
+            f"graph.walk=metropolis needs an undirected graph, not {topology.name}; use simple or lazy"
+        )
+    n, period = topology.n, max(1, len(topology.adjacency))
+    if topology.complete and kind != "lazy":
+        empty = np.zeros((1, n + 1), dtype=np.int64)
+        return Walk(kind, topology, empty, np.empty(0, np.int32), np.empty(0), period, 1, True, n)
+    graphs = topology.adjacency or (written_out(n, "graph.walk=lazy on graph=complete"),)
+    tables = tuple(KINDS[kind](_with_way_out(graph)) for graph in graphs)
+    if period > 1 and kind != "lazy":
+        chain.require_one_class(tables, topology.hold, f"the {kind} walk on {topology.name}")
+    offsets = np.cumsum([0, *(table.nnz for table in tables[:-1])], dtype=np.int64)
+    indptr = np.stack([table.indptr + offset for table, offset in zip(tables, offsets, strict=True)])
+    neighbours = np.concatenate([table.indices for table in tables]).astype(np.int32)
+    cumulative = np.concatenate([_cumulative(table) for table in tables])
+    return Walk(kind, topology, indptr, neighbours, cumulative, period, topology.hold, False, n)
+
+
+def _simple(graph: "Sparse") -> "Sparse":
+    degree = np.diff(graph.indptr)
+    return csr_array((np.repeat(1 / degree, degree), graph.indices, graph.indptr), shape=graph.shape)
+
+
+def _lazy(graph: "Sparse") -> "Sparse":
+    return csr_array(0.5 * eye_array(graph.shape[0]) + 0.5 * _simple(graph))
+
+
+def _metropolis(graph: "Sparse") -> "Sparse":
+    degree = np.diff(graph.indptr)
+    rows = np.repeat(np.arange(len(degree)), degree)
+    accepted = 1 / np.maximum(degree[rows], degree[graph.indices])
+    # Summed refusals, not one minus the rest: zero must be exactly zero, or a periodic walk looks aperiodic.
+    refused = np.bincount(rows, 1 / degree[rows] - accepted, minlength=len(degree))
+    moves = csr_array((accepted, graph.indices, graph.indptr), shape=graph.shape)
+    P = csr_array(moves + diags_array(refused))
+    P.eliminate_zeros()
+    return P
+
+
+KINDS: "dict[str, Callable[[Sparse], Sparse]]" = {"simple": _simple, "lazy": _lazy, "metropolis": _metropolis}
+
+
+def _with_way_out(graph: "Sparse") -> "Sparse":
+    stuck = np.diff(graph.indptr) == 0
+    return csr_array(graph + diags_array(stuck, dtype=np.bool_)) if stuck.any() else graph
+
+
+def _cumulative(P: "Sparse") -> NDArray[np.float64]:
+    """Cumulative sums inside each row; the last is set to one, so that no u below one can miss the row."""
+    P.sort_indices()
+    sums = np.empty(P.nnz)
+    for start, end in zip(P.indptr[:-1], P.indptr[1:], strict=True):
+        np.cumsum(P.data[start:end], out=sums[start:end])
+    np.minimum(sums, 1.0, out=sums)
+    sums[P.indptr[1:] - 1] = 1.0
+    return sums

@@ -1,0 +1,50 @@
+"""The rows of the nodes that one process hosts, as flat arrays that compiled steps index."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dtoken.problem.kernels import squared_norms
+from dtoken.problem.losses import Loss
+from dtoken.problem.shards import Shards
+
+
+class HostedRows(NamedTuple):
+    """Rows of all hosted nodes, one below the other; node i owns rows first[i] to before first[i + 1]."""
+
+    data: NDArray[np.float64]  # (nnz,) values
+    indices: NDArray[
+        np.uint32
+    ]  # (nnz,) their features; unsigned, so that compiled code needs no check of the sign
+    start: NDArray[np.int64]  # (rows + 1,) row r is data[start[r]:start[r + 1]]
+    y: NDArray[np.float64]  # (rows,) labels
+    q: NDArray[np.float64]  # (rows,) squared norms ||a||^2
+    first: NDArray[np.int64]  # (hosted + 1,) first row of each node
+    w: NDArray[np.float64]  # (hosted,) weight 1 / m_i of each row of the node
+    d: int  # number of features
+    loss: int  # code of the loss
+    c: float  # curvature bound of the loss: phi'' <= c
+
+
+def host(shards: Shards, nodes: Sequence[int], loss: Loss) -> HostedRows:
+    """Read the shards of ``nodes`` into one set of arrays."""
+    rows = [shards.node_rows[node] for node in nodes]
+    entries = [shards.node_nonzeros[node] for node in nodes]
+    first, last_entry = np.cumsum([0, *rows]), sum(entries)
+    data, indices = np.empty(last_entry), np.empty(last_entry, np.uint32)
+    start, y, q = np.zeros(first[-1] + 1, np.int64), np.empty(first[-1]), np.empty(first[-1])
+    row = entry = 0
+    for node in nodes:
+        for block in shards.blocks(node):
+            size, stop = len(block.data), row + block.rows
+            data[entry : entry + size] = block.data
+            indices[entry : entry + size] = block.indices
+            start[row + 1 : stop + 1] = block.indptr[1:] + entry
+            y[row:stop] = block.y
+            squared_norms(block.data, block.indptr, q[row:stop])
+            row, entry = stop, entry + size
+    return HostedRows(
+        data, indices, start, y, q, first, 1.0 / np.array(rows), shards.d, loss.code, loss.curvature
+    )

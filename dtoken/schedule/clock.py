@@ -1,0 +1,180 @@
+"""Ideal time (Hendrikx 2022, appendix Experiments): how long a sequence of events takes at best, from the events alone.
+
+A local step at node i takes ``tau_comp`` per gradient. A jump from j to i obeys one of two rules:
+
+- ``paper``: T_i = max(T_i, T_j + tau_comm). The token also waits for what its host computed after their exchange.
+- ``token_clock``: the token has a clock of its own, T_i = max(T_i, C_k + tau_comm), C_k = T_i, and a pure move only
+  adds tau_comm to C_k. This is the true minimum, never later than the paper's.
+"""
+
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dtoken.compiled import compiled
+from dtoken.errors import InputError
+from dtoken.schedule.events import LOCAL, MEET, MOVE, VISIT, Events
+
+Rule = Literal["paper", "token_clock"]
+RULES: tuple[Rule, ...] = ("paper", "token_clock")
+
+
+@dataclass(frozen=True)
+class TimeModel:
+    """What computing and communicating cost.
+
+    Parameters
+    ----------
+    tau_comp
+        Time of one gradient of one sample.
+    tau_comm
+        Time of one jump.
+    rule
+        ``paper`` or ``token_clock``.
+    charge_self_jumps
+        Whether a jump of a token to the node where it is costs ``tau_comm``: the formula of the paper says so, its
+        experiments charged nothing.
+    """
+
+    tau_comp: float = 1.0
+    tau_comm: float = 1000.0
+    rule: Rule = "paper"
+    charge_self_jumps: bool = True
+
+    def __post_init__(self) -> None:
+        for name in ("tau_comp", "tau_comm"):
+            value = getattr(self, name)
+            if not 0 <= value < np.inf:
+                raise InputError(f"time.{name}={value} must not be negative")
+        if self.rule not in RULES:
+            raise InputError(f"time.rule={self.rule} is not known; use one of {', '.join(RULES)}")
+
+
+class Costs(NamedTuple):
+    """Gradients of single samples that a step at each node takes."""
+
+    local: NDArray[np.int64]  # (n,)
+    visit: NDArray[np.int64]  # (n,)
+
+
+class Clock(NamedTuple):
+    """Clocks and counters; ``advance`` changes them in place."""
+
+    nodes: NDArray[np.float64]  # (n,) T_i
+    tokens: NDArray[np.float64]  # (K,) C_k
+    counts: NDArray[np.int64]  # (5,) events, steps, jumps, messages, gradients
+
+    @property
+    def elapsed(self) -> float:
+        """Ideal time since the start."""
+        return float(self.nodes.max())
+
+    @property
+    def events(self) -> int:
+        """All events."""
+        return int(self.counts[0])
+
+    @property
+    def steps(self) -> int:
+        """Steps of the method: all events but moves."""
+        return int(self.counts[1])
+
+    @property
+    def jumps(self) -> int:
+        """Jumps of all tokens."""
+        return int(self.counts[2])
+
+    @property
+    def messages(self) -> int:
+        """Jumps that end at another node than they begin at."""
+        return int(self.counts[3])
+
+    @property
+    def gradients(self) -> int:
+        """Gradients of single samples."""
+        return int(self.counts[4])
+
+
+def start_clock(n: int, tokens: int) -> Clock:
+    """All clocks and counters at zero."""
+    return Clock(np.zeros(n), np.zeros(tokens), np.zeros(5, np.int64))
+
+
+class Limits(NamedTuple):
+    """Where to stop counting: at the first event that reaches one of them."""
+
+    events: int
+    jumps: int
+    gradients: int
+
+
+NO_LIMITS = Limits(2**62, 2**62, 2**62)
+
+
+def advance(clock: Clock, events: Events, costs: Costs, model: TimeModel, limits: Limits = NO_LIMITS) -> int:
+    """Let ``events`` happen until a limit is reached; return how many did.
+
+    Examples
+    --------
+    >>> clock = start_clock(n=2, tokens=1)
+    >>> jump = Events(*(np.array([x]) for x in (VISIT, 1, 0, 0, -1, -1.0, 1.0)))
+    >>> advance(clock, jump, Costs(np.ones(2, int), np.zeros(2, int)), TimeModel(tau_comm=10.0))
+    1
+    >>> clock.elapsed, clock.jumps, clock.messages
+    (10.0, 1, 1)
+    """
+    token_clock = model.rule == "token_clock"
+    return int(
+        _advance(clock, events, costs, model.tau_comp, model.tau_comm, token_clock, model.charge_self_jumps, limits)
+    )
+
+
+@compiled
+def _advance(
+    clock: Clock,
+    events: Events,
+    costs: Costs,
+    tau_comp: float,
+    tau_comm: float,
+    token_clock: bool,
+    charge_self_jumps: bool,
+    limits: Limits,
+) -> int:
+    T, C = clock.nodes, clock.tokens
+    happened, steps, jumps, messages, gradients = clock.counts
+    event = 0
+    while (
+        event < len(events.kind)
+        and happened < limits.events
+        and jumps < limits.jumps
+        and gradients < limits.gradients
+    ):
+        kind, i, k = events.kind[event], events.node[event], events.token[event]
+        if kind == LOCAL:
+            T[i] += tau_comp * costs.local[i]
+            gradients += costs.local[i]
+        elif kind == MEET:
+            other = events.other[event]  # only the token clock sees that one waits for the other
+            C[k] = C[other] = max(C[k], C[other])
+        else:
+            j = events.source[event]
+            jumps += 1
+            messages += i != j
+            hop = tau_comm if charge_self_jumps or i != j else 0.0
+            if not token_clock:
+                T[i] = max(T[i], T[j] + hop)
+            elif kind == MOVE:
+                C[k] += hop
+            else:
+                T[i] = max(T[i], C[k] + hop)
+            if kind == VISIT:
+                T[i] += tau_comp * costs.visit[i]
+                gradients += costs.visit[i]
+                C[k] = T[i]
+        steps += kind != MOVE
+        happened += 1
+        event += 1
+    clock.counts[:] = (happened, steps, jumps, messages, gradients)
+    return event

@@ -1,0 +1,52 @@
+"""Events: what a token method is made of, as arrays.
+
+=======  =====================================================================
+local    node i uses its sample j, or all its data (j = -1)
+visit    token k arrives at node i and mixes with it (j >= 0: and uses sample j)
+meet     tokens k and l mix
+move     token k passes through node i without mixing (the skip variant)
+=======  =====================================================================
+
+A schedule does not know the data. It says which node takes a step and gives it a uniform number; the host of the
+node turns the number into one of its samples (``schedule.samples``).
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+LOCAL, VISIT, MEET, MOVE = range(4)
+KINDS = ("local", "visit", "meet", "move")
+NONE = -1
+NO_SAMPLE = -1.0  # as a draw
+GIVEN = -2.0  # GIVEN - j as a draw: sample j itself
+
+
+class Events(NamedTuple):
+    """Consecutive events, one column per array; entries that do not apply are -1."""
+
+    kind: NDArray[np.int8]
+    node: NDArray[np.int32]  # where it happens (meet: where token k is)
+    source: NDArray[np.int32]  # from where the token comes (visit, move)
+    token: NDArray[np.int32]
+    other: NDArray[np.int32]  # second token of a meet
+    draw: NDArray[np.float64]  # in [0, 1): decides the sample; else NO_SAMPLE or GIVEN - j
+    at: NDArray[np.float64]  # time of the event on the method's own clock
+
+    @property
+    def size(self) -> int:
+        """Number of events."""
+        return len(self.kind)
+
+    def between(self, start: int, stop: int) -> "Events":
+        """The events from number ``start`` to before ``stop``, as views."""
+        return Events(*(column[start:stop] for column in self))
+
+
+def concatenate(parts: Sequence[Events]) -> Events:
+    """One sequence of events after the other."""
+    if len(parts) == 1:
+        return parts[0]
+    return Events(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))

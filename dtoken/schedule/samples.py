@@ -1,0 +1,90 @@
+"""From a uniform number to a sample of a node: uniform, or with given weights by Walker's alias method.
+
+Samples with q = 0 contribute a constant and are never drawn.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dtoken.compiled import compiled
+from dtoken.schedule.events import GIVEN, NO_SAMPLE
+
+
+class Samples(NamedTuple):
+    """What the hosted nodes draw from; node i owns positions first[i] to before first[i + 1]."""
+
+    first: NDArray[np.int64]  # (hosted + 1,)
+    kept: NDArray[np.int32]  # (samples that count,) their numbers inside the node
+    accept: NDArray[np.float64]  # (same, or empty for uniform draws) chance to keep the slot that was hit
+    alias: NDArray[np.int32]  # (same, or empty) the slot to take otherwise, counted inside the node
+
+
+def no_samples(hosted: int) -> Samples:
+    """For methods whose steps use all rows of a node."""
+    return Samples(np.zeros(hosted + 1, np.int64), np.empty(0, np.int32), np.empty(0), np.empty(0, np.int32))
+
+
+def uniform_samples(counted: list[NDArray[np.int32]]) -> Samples:
+    """Each node draws uniformly from its own list of samples."""
+    return Samples(_bounds(counted), np.concatenate(counted), np.empty(0), np.empty(0, np.int32))
+
+
+def weighted_samples(counted: list[NDArray[np.int32]], weights: list[NDArray[np.float64]]) -> Samples:
+    """Each node draws from its list with probabilities proportional to its weights."""
+    tables = [_alias_table(w * (len(w) / w.sum())) for w in weights]
+    accept = np.concatenate([table[0] for table in tables])
+    alias = np.concatenate([table[1] for table in tables])
+    return Samples(_bounds(counted), np.concatenate(counted), accept, alias)
+
+
+def _bounds(counted: list[NDArray[np.int32]]) -> NDArray[np.int64]:
+    return np.cumsum([0] + [len(samples) for samples in counted])
+
+
+@compiled
+def _alias_table(scaled: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.int32]]:
+    """Walker's table for weights whose mean is 1, by Vose's method."""
+    size = len(scaled)
+    accept = scaled.copy()
+    alias = np.arange(size).astype(np.int32)
+    small = np.empty(size, np.int32)
+    large = np.empty(size, np.int32)
+    smalls = larges = 0
+    for slot in range(size):
+        if accept[slot] < 1.0:
+            small[smalls] = slot
+            smalls += 1
+        else:
+            large[larges] = slot
+            larges += 1
+    while smalls > 0 and larges > 0:
+        low, high = small[smalls - 1], large[larges - 1]
+        smalls -= 1
+        alias[low] = high
+        accept[high] -= 1.0 - accept[low]
+        if accept[high] < 1.0:
+            larges -= 1
+            small[smalls] = high
+            smalls += 1
+    for slot in small[:smalls]:  # left over by rounding: their weight is 1
+        accept[slot] = 1.0
+    for slot in large[:larges]:
+        accept[slot] = 1.0
+    return accept, alias
+
+
+@compiled
+def row_of(samples: Samples, first_row: NDArray[np.int64], node: int, draw: float) -> int:
+    """The row of hosted node ``node`` that ``draw`` stands for; -1: no single row."""
+    if draw == NO_SAMPLE or len(samples.kept) == 0:
+        return -1
+    if draw < 0.0:
+        return first_row[node] + np.int64(GIVEN - draw)
+    first = samples.first[node]
+    scaled = draw * (samples.first[node + 1] - first)
+    slot = np.int64(scaled)
+    if len(samples.accept) > 0 and scaled - slot >= samples.accept[first + slot]:
+        slot = np.int64(samples.alias[first + slot])
+    return first_row[node] + np.int64(samples.kept[first + slot])

@@ -1,0 +1,184 @@
+"""The shared-seed schedule: a pure function from (seed, law, walk) to events (Hendrikx 2022, appendix Experiments).
+
+Events are drawn in segments of a fixed number of steps from Philox, a counter-based generator: the numbers of a segment
+depend on the seed and the segment's number only. What a segment inherits from the ones before it is a ``Start``: where
+the tokens are, how many jumps there were, what the clock says. Nothing else is remembered, so any worker can produce
+any segment.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dtoken.compiled import compiled
+from dtoken.graph.sampler import step
+from dtoken.graph.walks import Walk
+from dtoken.schedule.events import LOCAL, MEET, MOVE, NO_SAMPLE, NONE, VISIT, Events
+
+SEGMENT_STEPS = 1 << 16
+
+
+@dataclass(frozen=True)
+class Law:
+    """The law of one step of a token method."""
+
+    tokens: int  # K
+    p_visit: float  # p_comm
+    p_meet: float  # p_tt; the rest, p_comp, are local steps
+    nodes: NDArray[np.float64]  # (n,) law of the node of a local step
+    jumps: int = 1  # N: jumps of a token before it mixes
+    computing_visits: bool = False  # a visit uses a sample of its node, too
+    continuized: bool = False  # steps ring at the points of a Poisson process of rate 1
+    unit: float = 1.0  # otherwise step t (from 0) happens at (t + 1) * unit
+
+
+class Start(NamedTuple):
+    """All that a segment inherits from those before it."""
+
+    segment: int
+    positions: NDArray[np.int64]  # (K,) node of each token
+    jumps: int  # jumps so far
+    at: float  # time of the last step
+
+
+class Schedule(Protocol):
+    """Where events come from: drawn, or read from a log."""
+
+    def segments(self, start: Start) -> Iterator[tuple[Events, Start]]:
+        """Yield the events from ``start`` on, segment by segment, each with the start of the next."""
+
+
+def first_start(n: int, tokens: int) -> Start:
+    """Tokens evenly spread over the nodes, nothing happened yet."""
+    return Start(0, np.arange(tokens, dtype=np.int64) * n // tokens, 0, 0.0)
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """An endless schedule, drawn from a seed.
+
+    Examples
+    --------
+    >>> from dtoken.graph import build, walk
+    >>> law = Law(tokens=2, p_visit=0.5, p_meet=0.0, nodes=np.full(4, 0.25))
+    >>> schedule = Drawn(0, law, walk(build("ring", 4), "simple"))
+    >>> events, _ = next(schedule.segments(first_start(4, 2)))
+    >>> events.size
+    65536
+    """
+
+    seed: int
+    law: Law
+    walk: Walk
+
+    def segments(self, start: Start) -> Iterator[tuple[Events, Start]]:
+        """Yield the events from ``start`` on, segment by segment."""
+        while True:
+            events, start = self.segment(start)
+            yield events, start
+
+    def segment(self, start: Start) -> tuple[Events, Start]:
+        """The events of one segment, and the start of the next."""
+        law, walk = self.law, self.walk
+        generator = np.random.Generator(
+            np.random.Philox(key=np.array([self.seed, 0], np.uint64), counter=[0, 0, 0, start.segment])
+        )
+        what, who, draw = generator.random((3, SEGMENT_STEPS))
+        jumps = generator.random(np.count_nonzero(what < law.p_visit) * law.jumps)
+        if law.continuized:
+            at = start.at + np.cumsum(generator.standard_exponential(SEGMENT_STEPS))
+        else:
+            at = law.unit * np.arange(1 + start.segment * SEGMENT_STEPS, 1 + (start.segment + 1) * SEGMENT_STEPS)
+        positions = start.positions.copy()
+        events = _empty(SEGMENT_STEPS + len(jumps) - len(jumps) // law.jumps)
+        cumulative = np.cumsum(law.nodes)
+        cumulative /= cumulative[-1]
+        guide = _guide(cumulative)
+        _expand(
+            what, who, draw, jumps, at,
+            law.p_visit, law.p_meet, law.tokens, law.jumps, law.computing_visits, cumulative, guide,
+            walk.iid, walk.n, walk.indptr, walk.neighbours, walk.cumulative, walk.hold, start.jumps,
+            positions, events,
+        )  # fmt: skip
+        return events, Start(start.segment + 1, positions, start.jumps + len(jumps), float(at[-1]))
+
+
+def _empty(size: int) -> Events:
+    integers = [np.full(size, NONE, np.int32) for _ in range(4)]
+    return Events(np.empty(size, np.int8), *integers, np.full(size, NO_SAMPLE), np.empty(size))
+
+
+def _guide(cumulative: NDArray[np.float64]) -> NDArray[np.int64]:
+    """For each of len(cumulative) equal bins of [0, 1): where a search for a number in the bin may begin."""
+    return np.searchsorted(cumulative, np.arange(len(cumulative)) / len(cumulative), side="right")
+
+
+@compiled
+def _expand(
+    what: NDArray[np.float64],
+    who: NDArray[np.float64],
+    draw: NDArray[np.float64],
+    jumps: NDArray[np.float64],
+    at: NDArray[np.float64],
+    p_visit: float,
+    p_meet: float,
+    tokens: int,
+    jumps_per_visit: int,
+    computing_visits: bool,
+    node_cumulative: NDArray[np.float64],
+    guide: NDArray[np.int64],
+    iid: bool,
+    n: int,
+    indptr: NDArray[np.int64],
+    neighbours: NDArray[np.int32],
+    cumulative: NDArray[np.float64],
+    hold: int,
+    jumps_before: int,
+    positions: NDArray[np.int64],
+    events: Events,
+) -> None:
+    """Turn uniform numbers into events; ``positions`` follows the tokens."""
+    event = jump = 0
+    period = len(indptr)
+    for t in range(len(what)):
+        if what[t] < p_visit:
+            k = np.int64(who[t] * tokens)
+            for hop in range(jumps_per_visit):
+                source = positions[k]
+                if iid:
+                    target = np.int64(jumps[jump] * n)
+                else:
+                    table = ((jumps_before + jump) // hold) % period
+                    target = step(indptr, neighbours, cumulative, source, table, jumps[jump])
+                jump += 1
+                events.kind[event] = VISIT if hop == jumps_per_visit - 1 else MOVE
+                events.node[event] = target
+                events.source[event] = source
+                events.token[event] = k
+                events.at[event] = at[t]
+                positions[k] = target
+                event += 1
+            if computing_visits:
+                events.draw[event - 1] = draw[t]
+        elif what[t] < p_visit + p_meet:
+            k = np.int64(who[t] * tokens)
+            other = np.int64(draw[t] * (tokens - 1))
+            other += other >= k
+            events.kind[event] = MEET
+            events.node[event] = positions[k]
+            events.token[event] = k
+            events.other[event] = other
+            events.at[event] = at[t]
+            event += 1
+        else:
+            node = guide[np.int64(who[t] * n)]
+            while node_cumulative[node] <= who[t]:
+                node += 1
+            events.kind[event] = LOCAL
+            events.node[event] = node
+            events.draw[event] = draw[t]
+            events.at[event] = at[t]
+            event += 1

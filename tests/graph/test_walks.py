@@ -1,0 +1,251 @@
+"""Walks against closed forms and brute force."""
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from dtoken.errors import InputError
+from dtoken.graph import REGISTRY, build, step, walk
+
+UNDIRECTED = ["ring", "path", "grid", "torus", "star", "hypercube", "erdos_renyi", "geometric", "barbell"]
+
+
+def made(kind, n=16):
+    return build(kind, n)
+
+
+@pytest.mark.parametrize("kind", [kind for kind in REGISTRY if kind != "edge_list"])
+@pytest.mark.parametrize("law", ["simple", "lazy", "metropolis"])
+def test_tables_are_stochastic_and_pi_is_their_law(kind, law):
+    topology = made(kind)
+    if topology.directed and law == "metropolis":
+        pytest.skip("needs an undirected graph")
+    w = walk(topology, law)
+    assert w.indptr.dtype == np.int64
+    assert w.neighbours.dtype == np.int32
+    product = np.eye(w.n)
+    for table in range(w.period):
+        P = w.transition(table).toarray()
+        assert P.min() >= 0
+        np.testing.assert_allclose(P.sum(axis=1), 1, rtol=0, atol=1e-14)
+        product = product @ P
+    np.testing.assert_allclose(w.phase_laws[0] @ product, w.phase_laws[0], rtol=0, atol=1e-14)
+    assert w.stationary.min() > 0
+    assert w.stationary.sum() == pytest.approx(1, abs=1e-14)
+    if not w.iid:
+        ends = w.cumulative[w.indptr[:, 1:] - 1]
+        assert (ends == 1.0).all()
+
+
+@pytest.mark.parametrize("kind", UNDIRECTED)
+def test_metropolis_is_reversible_and_uniform(kind):
+    P = walk(made(kind), "metropolis").transition().toarray()
+    np.testing.assert_allclose(P, P.T, rtol=0, atol=1e-15)  # detailed balance for the uniform law
+
+
+@pytest.mark.parametrize("kind", UNDIRECTED)
+def test_simple_walk_is_reversible(kind):
+    w = walk(made(kind))
+    flow = w.stationary[:, None] * w.transition().toarray()
+    np.testing.assert_allclose(flow, flow.T, rtol=0, atol=1e-15)
+
+
+def test_stationary_laws_in_closed_form():
+    np.testing.assert_allclose(walk(build("star", 6)).stationary, [0.5, *[0.1] * 5])
+    np.testing.assert_allclose(walk(build("path", 5)).stationary, [1 / 8, 1 / 4, 1 / 4, 1 / 4, 1 / 8])
+    np.testing.assert_allclose(walk(build("directed_cycle", 5)).stationary, np.full(5, 0.2))
+    np.testing.assert_allclose(walk(build("time_varying", 8)).stationary, np.full(8, 1 / 8))
+
+
+def test_stationary_law_of_a_sequence_is_the_average_over_its_jumps():
+    w = walk(build("time_varying", 5, graphs=["star", "ring"], hold=2), "lazy")
+    star, ring = w.transition(0).toarray(), w.transition(1).toarray()
+    law, total = np.full(5, 0.2), np.zeros(5)
+    for jump in range(4000):
+        law = law @ (star, ring)[w.table(jump)]
+        total += law * (jump >= 2000)
+    assert [w.table(jump) for jump in range(6)] == [0, 0, 1, 1, 0, 0]
+    np.testing.assert_allclose(w.stationary, total / 2000, atol=1e-12)
+
+
+@pytest.mark.parametrize("n", [5, 8, 501, 600])
+def test_ring_spectral_gap(n):
+    assert walk(build("ring", n), "lazy").spectral_gap == pytest.approx(
+        (1 - np.cos(2 * np.pi / n)) / 2, rel=1e-6
+    )
+    simple = 1 - np.cos(np.pi / n) if n % 2 else 0.0  # the eigenvalue nearest to -1 decides on odd rings
+    assert walk(build("ring", n)).spectral_gap == pytest.approx(simple, rel=1e-6)
+
+
+def test_spectral_gaps_in_closed_form():
+    assert walk(build("complete", 50)).spectral_gap == 1
+    assert walk(build("complete", 50), "lazy").spectral_gap == pytest.approx(0.5)
+    assert walk(build("star", 9), "lazy").spectral_gap == pytest.approx(0.5)
+    assert walk(build("hypercube", 16), "lazy").spectral_gap == pytest.approx(1 / 4)
+    # (1 + e^{i t}) / 2 has modulus cos(t / 2)
+    assert walk(build("directed_cycle", 7), "lazy").spectral_gap == pytest.approx(1 - np.cos(np.pi / 7))
+
+
+@pytest.mark.parametrize("kind", ["random_regular", "erdos_renyi"])
+def test_sparse_and_dense_spectra_agree(kind):
+    w = walk(build(kind, 600))
+    values = np.sort(np.abs(np.linalg.eigvals(w.transition().toarray())))
+    assert w.spectral_gap == pytest.approx(1 - values[-2], rel=1e-8)
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_large_directed_chain_has_the_perron_law_and_its_gap(seed):
+    w = walk(build("directed_random", 600, seed=seed))
+    P = w.transition().toarray()
+    np.testing.assert_allclose(w.stationary @ P, w.stationary, rtol=0, atol=1e-13)
+    assert w.spectral_gap == pytest.approx(1 - np.sort(np.abs(np.linalg.eigvals(P)))[-2], rel=1e-8)
+
+
+def brute_force_mixing(w, eps):
+    starts = [np.eye(w.n) for _ in range(w.period * w.hold)]
+    for length in range(1, 5000):
+        starts = [Q @ w.transition(w.table(s + length - 1)).toarray() for s, Q in enumerate(starts)]
+        if max(np.abs(Q - w.stationary).max() for Q in starts) <= eps:
+            return length
+    raise AssertionError("does not mix")
+
+
+@pytest.mark.parametrize(
+    ("topology", "law"),
+    [
+        (build("ring", 7), "simple"),
+        (build("ring", 8), "lazy"),
+        (build("grid", 9), "metropolis"),
+        (build("star", 6), "lazy"),
+        (build("complete", 5), "lazy"),
+        (build("directed_random", 9), "simple"),
+        (build("directed_cycle", 5), "lazy"),
+        (build("time_varying", 7, period=3), "simple"),
+        (build("time_varying", 6, graphs=["path", "ring"], hold=2), "metropolis"),
+    ],
+    ids=lambda value: getattr(value, "kind", value),
+)
+@pytest.mark.parametrize("eps", [0.3, 0.02, 1e-7])
+def test_mixing_is_the_smallest_number_of_jumps(topology, law, eps):
+    w = walk(topology, law)
+    assert w.mixing(eps) == brute_force_mixing(w, eps)
+
+
+def test_mixing_of_the_complete_graph_is_one_jump():
+    assert walk(build("complete", 10_000)).mixing(1e-9) == 1
+
+
+def test_mixing_bound_of_a_large_graph_is_not_below_the_exact_value(monkeypatch):
+    exact = walk(build("grid", 36), "metropolis").mixing(1e-4)
+    monkeypatch.setattr("dtoken.graph.chain.MIXING_ENTRIES", 10)
+    assert exact <= walk(build("grid", 36), "metropolis").mixing(1e-4) <= 3 * exact
+    with pytest.raises(InputError, match=r"too large to find its mixing; set algorithm\.jumps"):
+        walk(build("directed_random", 36)).mixing(1e-4)
+
+
+@pytest.mark.parametrize(
+    ("kind", "n", "period"),
+    [
+        ("ring", 6, 2),
+        ("ring", 7, 1),
+        ("path", 5, 2),
+        ("grid", 12, 2),
+        ("star", 5, 2),
+        ("hypercube", 8, 2),
+        ("torus", 9, 1),
+        ("barbell", 8, 1),
+        ("complete", 4, 1),
+        ("directed_cycle", 5, 5),
+    ],
+)
+def test_periods(kind, n, period):
+    w = walk(build(kind, n))
+    assert w.period_of_chain == period
+    assert w.aperiodic == (period == 1)
+    assert walk(build(kind, n), "lazy").aperiodic
+    if period > 1:
+        assert w.spectral_gap == 0
+        with pytest.raises(InputError, match=f"period {period}.*never mixes; use graph.walk=lazy"):
+            w.mixing(0.1)
+
+
+def test_metropolis_period():
+    assert (
+        walk(build("ring", 6), "metropolis").period_of_chain == 2
+    )  # every move is accepted: the simple walk
+    assert walk(build("path", 6), "metropolis").period_of_chain == 1  # the ends refuse half of their moves
+
+
+def test_a_walk_caught_by_the_order_of_the_graphs_is_refused():
+    # From phase to phase, both rings swap even and odd nodes: a token never changes its side.
+    caught = build("time_varying", 6, graphs=["ring", {"kind": "grid", "shape": [2, 3]}])
+    with pytest.raises(InputError, match=r"falls into 2 parts that it never leaves.*graph\.walk=lazy"):
+        walk(caught)
+    assert walk(caught, "lazy").aperiodic
+    # The star sends every token to node 0, the ring from there to 1 or 4: nodes 2 and 3 are never seen again.
+    with pytest.raises(InputError, match="only 3 of the 5 nodes"):
+        walk(build("time_varying", 5, graphs=["star", "ring"]))
+
+
+def test_a_law_that_changes_inside_the_period_is_refused_for_mixing():
+    w = walk(build("time_varying", 5, graphs=["star", "ring"]), "lazy")
+    with pytest.raises(InputError, match="never comes within eps=1e-06 of one law"):
+        w.mixing(1e-6)
+
+
+@pytest.mark.parametrize(
+    ("kind", "law", "words"),
+    [
+        ("ring", "levy", "graph.walk=levy is unknown; use one of simple, lazy, metropolis"),
+        ("directed_cycle", "metropolis", "needs an undirected graph"),
+    ],
+)
+def test_refusals(kind, law, words):
+    with pytest.raises(InputError, match=words):
+        walk(build(kind, 6), law)
+
+
+def test_eps_and_table_limits():
+    with pytest.raises(InputError, match="eps=0 must"):
+        walk(build("ring", 5)).mixing(0)
+    with pytest.raises(
+        InputError, match=r"too many for nodes=10000; use graph=complete with graph\.walk=simple"
+    ):
+        walk(build("complete", 10_000), "lazy")
+
+
+@pytest.mark.parametrize("law", ["simple", "lazy", "metropolis"])
+@pytest.mark.parametrize("kind", ["grid", "star", "complete", "directed_random", "time_varying"])
+def test_step_has_the_law_of_the_table(kind, law):
+    topology = build(kind, 9)
+    if topology.directed and law == "metropolis":
+        pytest.skip("needs an undirected graph")
+    w = walk(topology, law)
+    draws = np.random.default_rng(7).random(4000)
+    for position, table in [(0, 0), (4, w.period - 1)]:
+        landed = [step(w.indptr, w.neighbours, w.cumulative, position, table, u) for u in draws]
+        counts = np.bincount(landed, minlength=9)
+        P = w.transition(table).toarray()[position]
+        assert counts[P == 0].sum() == 0
+        if (P > 0).sum() > 1:
+            assert stats.chisquare(counts[P > 0], P[P > 0] * len(draws)).pvalue > 1e-3
+
+
+def test_step_stays_inside_at_both_ends_of_the_unit_interval():
+    last = np.nextafter(1.0, 0.0)
+    for kind, law, ends in [
+        ("ring", "simple", (1, 9)),
+        ("complete", "simple", (0, 9)),
+        ("ring", "lazy", (0, 9)),
+    ]:
+        w = walk(build(kind, 10), law)
+        got = tuple(step(w.indptr, w.neighbours, w.cumulative, 0, 0, u) for u in (0.0, last))
+        assert got == ends
+
+
+@pytest.mark.parametrize("kind", ["ring", "grid"])
+def test_ten_thousand_nodes(kind):
+    w = walk(build(kind, 10_000), "lazy")
+    degree = np.diff(w.topology.adjacency[0].indptr)
+    np.testing.assert_allclose(w.stationary, degree / degree.sum())
+    assert w.aperiodic

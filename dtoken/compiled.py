@@ -4,8 +4,9 @@ No fast-math, hence a fixed order of every sum and no fused multiply-add: the sa
 The GIL is released, so threads run kernels side by side. Machine code is kept on disk between processes.
 
 numba notices that a cached function is out of date only by its own file. Here the stamp also covers all compiled
-sources of the package, so a change to a loss is never hidden by cached code of a method that calls it; and a compiled function
-has a name made from its source, so that a function that closes over others (``engine.executor``) is cached, too.
+sources of the package, so a change to a loss is never hidden by cached code of a method that calls it; and a compiled
+function has a name made from its source, so that a function that closes over others (``engine.executor``) is cached,
+too.
 """
 
 import hashlib

@@ -44,6 +44,7 @@ class Facts:
     sum_L: Vector  # (n,) sum_j L_ij
     max_L: float  # max_ij L_ij
     batch_L: Callable[[], Vector]  # (n,) lambda_max of each node; costs passes over the data
+    of_samples: Callable[[Callable[[Vector], float]], Vector]  # (n,) a function of each node's L_ij that are not 0
     walk: Walk
 
     @property
@@ -64,6 +65,7 @@ class Method(Protocol):
     """A token method."""
 
     tokens: int
+    draws_samples: ClassVar[bool]  # False: a local step uses all rows of its node
     local: ClassVar[Callable[..., None]]
     visit: ClassVar[Callable[..., None]]
     meet: ClassVar[Callable[..., None] | None]

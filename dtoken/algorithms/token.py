@@ -57,6 +57,7 @@ class Token(DualMethod):
         How close ``auto`` brings the walk to its stationary law, relative to the smallest probability.
     """
 
+    draws_samples = False
     local = staticmethod(local)
     visit = staticmethod(visit)
     meet = None

@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 
+from dtoken.algorithms.base import SAMPLING
 from dtoken.algorithms.contract import Facts, Vector, check_choice
 from dtoken.algorithms.dual import DualMethod, mix
 from dtoken.compiled import compiled
@@ -32,8 +33,6 @@ from dtoken.theory.dual_descent import (
     shared_sigma,
     uniform_sampling,
 )
-
-SAMPLING = ("uniform", "importance")
 
 
 @compiled
@@ -68,6 +67,7 @@ class TVR(DualMethod):
 
     sampling: str = "importance"
 
+    draws_samples = True
     local = staticmethod(local)
     visit = staticmethod(visit)
     meet = None

@@ -17,12 +17,12 @@ from dtoken.data.partition import Partition
 from dtoken.data.rows import RowBlock, Source
 from dtoken.data.spool import NodeSpools, append_frame, read_frames
 from dtoken.data.store import Meta
-from dtoken.data.writer import ShardWriter, write_root
+from dtoken.data.writer import Shard, ShardWriter, write_root
 from dtoken.errors import InputError
 
 CHUNK_ENTRIES = 1 << 20  # 8 MB of values, 4 MB of indices
 CHUNK_ROWS = 1 << 20  # 8 MB of row starts or labels
-SPREAD_MEMORY = 48 << 20
+SPREAD_MEMORY = 32 << 20
 
 
 def _ignore(_: object) -> None:
@@ -140,9 +140,8 @@ def _spread(
     return spools
 
 
-def _write_shard(store: Path, node: int, features: int, spools: NodeSpools) -> ShardWriter:
-    shard = ShardWriter(store, node, features, CHUNK_ENTRIES, CHUNK_ROWS)
+def _write_shard(store: Path, node: int, features: int, spools: NodeSpools) -> Shard:
+    writer = ShardWriter(store, node, features, CHUNK_ENTRIES, CHUNK_ROWS)
     for block in spools.frames(node):
-        shard.append(block)
-    shard.close()
-    return shard
+        writer.append(block)
+    return writer.close()

@@ -46,15 +46,6 @@ _DIGIT_ZERO, _TEN = _U(48), _U(10)
 
 
 @compiled
-def _clinger(significand: np.uint64, exponent: int) -> tuple[bool, float]:
-    """significand * 10**exponent where both factors are exact."""
-    if significand > _EXACT or exponent < -22 or exponent > 22:
-        return False, 0.0
-    exact = float(significand)
-    return True, (exact / _EXACT_POWERS[-exponent] if exponent < 0 else exact * _EXACT_POWERS[exponent])
-
-
-@compiled
 def _multiply(a: np.uint64, b: np.uint64) -> tuple[np.uint64, np.uint64]:
     """The 128-bit product of two 64-bit integers, as (high, low)."""
     a1, a0, b1, b0 = a >> _32, a & _LOW32, b >> _32, b & _LOW32
@@ -96,6 +87,16 @@ def _eisel_lemire(significand: np.uint64, exponent: int) -> tuple[bool, np.uint6
     if binary < 1 or binary > 2046:
         return False, _0  # subnormal or infinite
     return True, (_U(binary) << _52) | (mantissa & _LOW52)
+
+
+@compiled
+def _scaled(significand: np.uint64, exponent: int) -> tuple[bool, float]:
+    """significand * 10**exponent, rounded once, or False where neither fast way decides."""
+    if significand <= _EXACT and -22 <= exponent <= 22:
+        exact = float(significand)
+        return True, (exact / _EXACT_POWERS[-exponent] if exponent < 0 else exact * _EXACT_POWERS[exponent])
+    decided, bits = _eisel_lemire(significand, exponent)
+    return decided, np.uint64(bits).view(np.float64)
 
 
 @compiled
@@ -155,18 +156,15 @@ def parse_decimal(text: NDArray[np.uint8], start: int, stop: int) -> tuple[float
         exponent += -power if minus else power
     if significand == _0:
         return (-0.0 if negative else 0.0), OK
-    decided, value = _clinger(significand, exponent)
-    if not decided or dropped:
-        decided, bits = _eisel_lemire(significand, exponent)
-        value = np.uint64(bits).view(np.float64)
-        if decided and dropped:  # the dropped digits lie between this significand and the next
-            also, next_bits = _eisel_lemire(significand + _1, exponent)
-            decided = also and bits == next_bits
-    if not decided and not dropped:  # 1.500000000000000000e+00
+    decided, value = _scaled(significand, exponent)
+    if dropped:  # the true value lies between this significand and the next
+        also, next_value = _scaled(significand + _1, exponent)
+        decided = decided and also and value == next_value
+    elif not decided:  # 1.500000000000000000e+00 and the like: exact, but 128 bits of 10**-18 do not show it
         while significand % _TEN == _0:
             significand //= _TEN
             exponent += 1
-        decided, value = _clinger(significand, exponent)
+        decided, value = _scaled(significand, exponent)
     if not decided:
         return 0.0, HARD
     return (-value if negative else value), OK

@@ -6,7 +6,7 @@ from dataclasses import fields
 from difflib import get_close_matches
 from pathlib import Path
 from types import NoneType, UnionType
-from typing import Any, get_args, get_origin, get_type_hints
+from typing import Any, Union, get_args, get_origin, get_type_hints
 
 from dtoken.data.files import existing_file
 from dtoken.data.matrices import AnnData, Npz
@@ -88,7 +88,7 @@ _READERS: dict[Any, Callable[[str], Any]] = {
 
 def _value(key: str, text: str, hint: Any) -> Any:
     """``text`` as the type that ``hint`` says: a type of ``_READERS``, a Literal, or one of them or None."""
-    kinds = get_args(hint) if get_origin(hint) is UnionType else (hint,)
+    kinds = get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
     if NoneType in kinds and text in ("auto", "none"):
         return None
     (kind,) = (kind for kind in kinds if kind is not NoneType)

@@ -2,7 +2,7 @@
 
 import json
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import google_crc32c
 import numpy as np
@@ -21,39 +21,43 @@ class _ArrayWriter:
         (folder / "c").mkdir(parents=True)
         self._folder = folder
         self._kind = kind
-        self._dtype = np.dtype(kind.dtype)
-        self._limit = limit
-        self._waiting: list[NDArray[Any]] = []
-        self._count = 0
+        self._chunk = np.empty(limit, kind.dtype)
+        self._filled = 0
         self._written = 0
 
     def append(self, values: NDArray[Any]) -> None:
-        self._waiting.append(values.astype(self._dtype, copy=False))
-        self._count += len(values)
-        # Only when more follows is it known that a chunk has the full size: a short array is one short chunk.
-        if self._count > self._limit:
-            everything = np.concatenate(self._waiting)
-            while len(everything) > self._limit:
-                self._write(everything[: self._limit])
-                everything = everything[self._limit :]
-            self._waiting = [everything.copy()]
-            self._count = len(everything)
+        while len(values):
+            # Only when more follows is a full chunk written: a short array is one short chunk.
+            if self._filled == len(self._chunk):
+                self._write(self._chunk)
+                self._filled = 0
+            taken = values[: len(self._chunk) - self._filled]
+            self._chunk[self._filled : self._filled + len(taken)] = taken
+            self._filled += len(taken)
+            values = values[len(taken) :]
 
     def close(self) -> None:
-        length = self._written * self._limit + self._count
-        array = StoredArray(self._folder, self._dtype, length, self._limit)
-        if length:
-            last = np.full(array.chunk, self._dtype.type(self._kind.fill_value))
-            last[: self._count] = np.concatenate(self._waiting)
-            self._write(last)
+        limit = len(self._chunk)
+        array = StoredArray(self._folder, self._chunk.dtype, self._written * limit + self._filled, limit)
+        if array.length:
+            self._chunk[self._filled : array.chunk] = self._chunk.dtype.type(self._kind.fill_value)
+            self._write(self._chunk[: array.chunk])
         write_metadata(self._folder, array.metadata(ARRAY_ATTRIBUTES, self._kind.fill_value))
 
     def _write(self, chunk: NDArray[Any]) -> None:
-        body = np.ascontiguousarray(chunk, self._dtype.newbyteorder("<"))
+        body = chunk.astype(chunk.dtype.newbyteorder("<"), copy=False)
         with open(self._folder / "c" / str(self._written), "wb") as file:
             file.write(body.data)
             file.write(int(google_crc32c.value(body)).to_bytes(4, "little"))
         self._written += 1
+
+
+class Shard(NamedTuple):
+    """How much a node has."""
+
+    rows: int
+    nonzeros: int
+    positives: int  # rows with a positive label
 
 
 class ShardWriter:
@@ -67,26 +71,25 @@ class ShardWriter:
             for name, kind in ARRAYS.items()
         }
         self._arrays["X/indptr"].append(np.zeros(1, np.int64))
-        self.rows = 0
-        self.nonzeros = 0
-        self.positives = 0
+        self._written = Shard(0, 0, 0)
 
     def append(self, block: RowBlock) -> None:
         """Add rows at the end."""
         self._arrays["X/data"].append(block.data)
         self._arrays["X/indices"].append(block.indices)
-        self._arrays["X/indptr"].append(block.indptr[1:] + self.nonzeros)
+        self._arrays["X/indptr"].append(block.indptr[1:] + self._written.nonzeros)
         self._arrays["y"].append(block.y)
-        self.rows += block.rows
-        self.nonzeros += len(block.data)
-        self.positives += int(np.count_nonzero(block.y > 0))
+        rows, nonzeros, positives = self._written
+        positives += int(np.count_nonzero(block.y > 0))
+        self._written = Shard(rows + block.rows, nonzeros + len(block.data), positives)
 
-    def close(self) -> None:
-        """Write the last chunks and the metadata."""
+    def close(self) -> Shard:
+        """Write the last chunks and the metadata; return what was written."""
         for array in self._arrays.values():
             array.close()
-        write_metadata(self._folder / "X", group(matrix_attributes(self.rows, self._features)))
+        write_metadata(self._folder / "X", group(matrix_attributes(self._written.rows, self._features)))
         write_metadata(self._folder, group({}))
+        return self._written
 
 
 def write_root(root: Path, meta: Meta) -> None:

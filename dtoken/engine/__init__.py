@@ -1,0 +1,1 @@
+"""Running events: the executor, the local engine, recording, checkpoints."""

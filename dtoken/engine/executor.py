@@ -37,7 +37,7 @@ def executor(local: Callable[..., None], visit: Callable[..., None], meet: Calla
     meet = meet or _no_meet
 
     @compiled
-    def run_queue(plan, c, rows, nodes, i, start, stop):  # type: ignore[no-untyped-def]
+    def run_queue(plan: Any, c: Any, rows: Any, nodes: Any, i: int, start: int, stop: int) -> None:
         for step in range(start, stop):
             ahead = step + PREFETCH
             if ahead < stop and plan.row[ahead] >= 0:
@@ -47,7 +47,7 @@ def executor(local: Callable[..., None], visit: Callable[..., None], meet: Calla
             local(c, rows, nodes, i, plan.row[step], plan.at[step])
 
     @compiled
-    def run_ahead(plan, c, rows, nodes, cursor, v):  # type: ignore[no-untyped-def]
+    def run_ahead(plan: Any, c: Any, rows: Any, nodes: Any, cursor: Any, v: int) -> bool:
         """Some local steps that the visit ``v``, which waits, does not hold up; False: there are none."""
         for later in range(v, min(v + AHEAD_VISITS, len(plan.node))):
             i = plan.node[later]
@@ -59,7 +59,7 @@ def executor(local: Callable[..., None], visit: Callable[..., None], meet: Calla
         return False
 
     @compiled
-    def run(plan, c, rows, nodes, tokens, ready, cursor, patience):  # type: ignore[no-untyped-def]
+    def run(plan: Any, c: Any, rows: Any, nodes: Any, tokens: Any, ready: Any, cursor: Any, patience: int) -> int:
         for v in range(cursor[0], len(plan.node)):
             k, other, i = plan.token[v], plan.other[v], plan.node[v]
             looks = 0

@@ -53,12 +53,20 @@ def make_plan(
     """
     hosted = len(first_row) - 1
     steps, visits = _count(events, slot, hosted)
+    entries = visits + hosted
     plan = Plan(
-        np.concatenate([[0], np.cumsum(steps)]),
-        np.empty(steps.sum(), np.int64),
-        np.empty(steps.sum()),
-        *(np.full(visits + hosted, -1, np.int64) for _ in range(8)),
-        np.empty(visits + hosted),
+        first=np.concatenate([[0], np.cumsum(steps)]),
+        row=np.empty(steps.sum(), np.int64),
+        at=np.empty(steps.sum()),
+        node=np.full(entries, -1, np.int64),
+        token=np.full(entries, -1, np.int64),
+        other=np.full(entries, -1, np.int64),
+        turn=np.full(entries, -1, np.int64),
+        other_turn=np.full(entries, -1, np.int64),
+        upto=np.full(entries, -1, np.int64),
+        before=np.full(entries, -1, np.int64),
+        visit_row=np.full(entries, -1, np.int64),
+        visit_at=np.empty(entries),
     )
     _fill(plan, events, slot, samples, first_row, np.zeros(tokens, np.int64))
     return plan
@@ -73,7 +81,7 @@ def _count(events: Events, slot: NDArray[np.int64], hosted: int) -> tuple[NDArra
         if i >= 0:
             if events.kind[event] == LOCAL:
                 steps[i] += 1
-            elif events.kind[event] == VISIT or events.kind[event] == MEET:
+            elif events.kind[event] in (VISIT, MEET):
                 visits += 1
     return steps, visits
 
@@ -98,7 +106,7 @@ def _fill(
                 plan.row[end[i]] = row_of(samples, first_row, i, events.draw[event])
                 plan.at[end[i]] = events.at[event]
                 end[i] += 1
-        elif kind == VISIT or kind == MEET:
+        elif kind in (VISIT, MEET):
             k = events.token[event]
             turn = turns[k]
             turns[k] += 1

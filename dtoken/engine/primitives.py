@@ -1,5 +1,6 @@
 """What numba lacks for several threads on one array: ordered loads and stores, and a hint to fetch memory early."""
 
+from collections.abc import Callable
 from typing import Any
 
 from numba import types
@@ -7,13 +8,15 @@ from numba.core import cgutils
 from numba.extending import intrinsic
 from numba.np.arrayobj import make_array
 
+_intrinsic: Callable[[Callable[..., Any]], Callable[..., Any]] = intrinsic
+
 
 def _pointer(context: Any, builder: Any, array_type: Any, array: Any, index: Any) -> Any:
     view = make_array(array_type)(context, builder, array)
     return cgutils.get_item_pointer(context, builder, array_type, view, [index], wraparound=False)
 
 
-@intrinsic
+@_intrinsic
 def load_acquire(typing_context: Any, array: Any, index: Any) -> Any:
     """array[index] of int64; what the storing thread wrote before is visible afterwards."""
 
@@ -24,7 +27,7 @@ def load_acquire(typing_context: Any, array: Any, index: Any) -> Any:
     return types.int64(array, types.intp), codegen
 
 
-@intrinsic
+@_intrinsic
 def store_release(typing_context: Any, array: Any, index: Any, value: Any) -> Any:
     """array[index] = value of int64; what this thread wrote before becomes visible with it."""
 
@@ -36,7 +39,7 @@ def store_release(typing_context: Any, array: Any, index: Any, value: Any) -> An
     return types.void(array, types.intp, types.int64), codegen
 
 
-@intrinsic
+@_intrinsic
 def prefetch(typing_context: Any, array: Any, index: Any) -> Any:
     """Ask the processor to bring the cache line of array[index] closer; no effect on results."""
 

@@ -6,8 +6,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dtoken.problem.kernels import squared_norms
-from dtoken.problem.losses import Loss
+from dtoken.compiled import compiled
+from dtoken.problem.kernels import add_compensated, compensated, row_dot, squared_norms
+from dtoken.problem.losses import Loss, value
 from dtoken.problem.shards import Shards
 
 
@@ -15,9 +16,7 @@ class HostedRows(NamedTuple):
     """Rows of all hosted nodes, one below the other; node i owns rows first[i] to before first[i + 1]."""
 
     data: NDArray[np.float64]  # (nnz,) values
-    indices: NDArray[
-        np.uint32
-    ]  # (nnz,) their features; unsigned, so that compiled code needs no check of the sign
+    indices: NDArray[np.uint32]  # (nnz,) their features; unsigned, so that compiled code needs no check of the sign
     start: NDArray[np.int64]  # (rows + 1,) row r is data[start[r]:start[r + 1]]
     y: NDArray[np.float64]  # (rows,) labels
     q: NDArray[np.float64]  # (rows,) squared norms ||a||^2
@@ -45,6 +44,14 @@ def host(shards: Shards, nodes: Sequence[int], loss: Loss) -> HostedRows:
             y[row:stop] = block.y
             squared_norms(block.data, block.indptr, q[row:stop])
             row, entry = stop, entry + size
-    return HostedRows(
-        data, indices, start, y, q, first, 1.0 / np.array(rows), shards.d, loss.code, loss.curvature
-    )
+    return HostedRows(data, indices, start, y, q, first, 1.0 / np.array(rows), shards.d, loss.code, loss.curvature)
+
+
+@compiled
+def node_value(rows: HostedRows, i: int, theta: NDArray[np.float64]) -> float:
+    """f_i(theta), without regulariser."""
+    total = np.zeros(2)
+    for r in range(rows.first[i], rows.first[i + 1]):
+        margin = row_dot(rows.data, rows.indices, rows.start[r], rows.start[r + 1], theta)
+        add_compensated(total, value(rows.loss, margin, rows.y[r]))
+    return float(rows.w[i] * compensated(total))

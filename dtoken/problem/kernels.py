@@ -11,7 +11,7 @@ from dtoken.compiled import compiled
 from dtoken.problem.losses import derivative, second, value
 
 Floats = NDArray[np.float64]
-Integers = NDArray[np.int32]
+Integers = NDArray[np.int32] | NDArray[np.uint32]
 Offsets = NDArray[np.int64]
 
 

@@ -1,0 +1,1 @@
+"""Events of a run, drawn from a shared seed, and their ideal clock."""

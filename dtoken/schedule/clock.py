@@ -110,7 +110,8 @@ class Limits(NamedTuple):
     gradients: int
 
 
-NO_LIMITS = Limits(2**62, 2**62, 2**62)
+UNLIMITED = 2**62
+NO_LIMITS = Limits(UNLIMITED, UNLIMITED, UNLIMITED)
 
 
 def advance(clock: Clock, events: Events, costs: Costs, model: TimeModel, limits: Limits = NO_LIMITS) -> int:
@@ -146,10 +147,7 @@ def _advance(
     happened, steps, jumps, messages, gradients = clock.counts
     event = 0
     while (
-        event < len(events.kind)
-        and happened < limits.events
-        and jumps < limits.jumps
-        and gradients < limits.gradients
+        event < len(events.kind) and happened < limits.events and jumps < limits.jumps and gradients < limits.gradients
     ):
         kind, i, k = events.kind[event], events.node[event], events.token[event]
         if kind == LOCAL:

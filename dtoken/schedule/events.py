@@ -42,7 +42,15 @@ class Events(NamedTuple):
 
     def between(self, start: int, stop: int) -> "Events":
         """The events from number ``start`` to before ``stop``, as views."""
-        return Events(*(column[start:stop] for column in self))
+        return Events(
+            kind=self.kind[start:stop],
+            node=self.node[start:stop],
+            source=self.source[start:stop],
+            token=self.token[start:stop],
+            other=self.other[start:stop],
+            draw=self.draw[start:stop],
+            at=self.at[start:stop],
+        )
 
 
 def concatenate(parts: Sequence[Events]) -> Events:

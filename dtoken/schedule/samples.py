@@ -33,7 +33,7 @@ def uniform_samples(counted: list[NDArray[np.int32]]) -> Samples:
 
 def weighted_samples(counted: list[NDArray[np.int32]], weights: list[NDArray[np.float64]]) -> Samples:
     """Each node draws from its list with probabilities proportional to its weights."""
-    tables = [_alias_table(w * (len(w) / w.sum())) for w in weights]
+    tables = [_alias_table(w * (len(w) / w.sum()) if len(w) else w) for w in weights]
     accept = np.concatenate([table[0] for table in tables])
     alias = np.concatenate([table[1] for table in tables])
     return Samples(_bounds(counted), np.concatenate(counted), accept, alias)
@@ -81,10 +81,10 @@ def row_of(samples: Samples, first_row: NDArray[np.int64], node: int, draw: floa
     if draw == NO_SAMPLE or len(samples.kept) == 0:
         return -1
     if draw < 0.0:
-        return first_row[node] + np.int64(GIVEN - draw)
+        return int(first_row[node] + np.int64(GIVEN - draw))
     first = samples.first[node]
     scaled = draw * (samples.first[node + 1] - first)
     slot = np.int64(scaled)
     if len(samples.accept) > 0 and scaled - slot >= samples.accept[first + slot]:
         slot = np.int64(samples.alias[first + slot])
-    return first_row[node] + np.int64(samples.kept[first + slot])
+    return int(first_row[node] + np.int64(samples.kept[first + slot]))

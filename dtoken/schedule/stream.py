@@ -91,7 +91,8 @@ class Drawn:
         if law.continuized:
             at = start.at + np.cumsum(generator.standard_exponential(SEGMENT_STEPS))
         else:
-            at = law.unit * np.arange(1 + start.segment * SEGMENT_STEPS, 1 + (start.segment + 1) * SEGMENT_STEPS)
+            before = start.segment * SEGMENT_STEPS
+            at = law.unit * np.arange(before + 1, before + SEGMENT_STEPS + 1, dtype=np.float64)
         positions = start.positions.copy()
         events = _empty(SEGMENT_STEPS + len(jumps) - len(jumps) // law.jumps)
         cumulative = np.cumsum(law.nodes)
@@ -107,8 +108,15 @@ class Drawn:
 
 
 def _empty(size: int) -> Events:
-    integers = [np.full(size, NONE, np.int32) for _ in range(4)]
-    return Events(np.empty(size, np.int8), *integers, np.full(size, NO_SAMPLE), np.empty(size))
+    return Events(
+        kind=np.empty(size, np.int8),
+        node=np.full(size, NONE, np.int32),
+        source=np.full(size, NONE, np.int32),
+        token=np.full(size, NONE, np.int32),
+        other=np.full(size, NONE, np.int32),
+        draw=np.full(size, NO_SAMPLE),
+        at=np.empty(size),
+    )
 
 
 def _guide(cumulative: NDArray[np.float64]) -> NDArray[np.int64]:

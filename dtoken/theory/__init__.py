@@ -1,0 +1,1 @@
+"""Constants, step sizes and rates of the methods (Hendrikx 2022)."""

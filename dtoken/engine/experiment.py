@@ -1,0 +1,75 @@
+"""Everything about a run that is decided before its first event: problem, method, graph, schedule, optimum."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from dtoken.algorithms.contract import Arrays, Facts, Method
+from dtoken.errors import InputError
+from dtoken.graph.walks import Walk
+from dtoken.problem.finite_sum import FiniteSum
+from dtoken.problem.optimum import Optimum, optimum
+from dtoken.problem.smoothness import batch_smoothness, max_smoothness, row_facts, sum_smoothness
+from dtoken.schedule.clock import Costs, TimeModel
+from dtoken.schedule.stream import Drawn, Law, Start, first_start
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """A method on a problem over a graph, with all its constants."""
+
+    problem: FiniteSum
+    method: Method
+    walk: Walk
+    facts: Facts
+    constants: Arrays
+    law: Law
+    costs: Costs
+    time: TimeModel
+    seed: int
+    optimum: Optimum
+
+    @property
+    def n(self) -> int:
+        """Number of nodes."""
+        return self.problem.n
+
+    @property
+    def start(self) -> Start:
+        """Where the schedule begins."""
+        return first_start(self.n, self.method.tokens)
+
+    @property
+    def schedule(self) -> Drawn:
+        """The events of this run."""
+        return Drawn(self.seed, self.law, self.walk)
+
+
+def prepare(problem: FiniteSum, method: Method, walk: Walk, time: TimeModel, seed: int) -> Experiment:
+    """Check that the method can do what is asked, and compute all constants and the reference optimum."""
+    if method.tokens > problem.n:
+        raise InputError(
+            f"algorithm.tokens={method.tokens} but there are only {problem.n} nodes; use tokens<={problem.n}"
+        )
+    if seed < 0:
+        raise InputError(f"seed={seed} must not be negative")
+    facts = gather_facts(problem, walk)
+    constants = method.constants(facts)
+    law, costs = method.law(constants, facts), method.costs(facts)
+    return Experiment(problem, method, walk, facts, constants, law, costs, time, seed, optimum(problem))
+
+
+def gather_facts(problem: FiniteSum, walk: Walk) -> Facts:
+    """What a method may know of problem and graph, in one pass over the data."""
+    rows = row_facts(problem)
+    return Facts(
+        sigma=problem.sigma,
+        curvature=problem.loss.curvature,
+        rows=rows.rows,
+        samples=rows.rows - rows.empty,
+        sum_L=sum_smoothness(problem, rows),
+        max_L=float(max_smoothness(problem, rows).max()),
+        batch_L=lambda: batch_smoothness(problem),
+        of_samples=lambda function: np.array([function(L[L > 0]) for L in map(problem.smoothness, range(problem.n))]),
+        walk=walk,
+    )

@@ -1,0 +1,250 @@
+"""The run: draw events, let them happen, measure at record points, stop, keep what is needed to go on."""
+
+import math
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+from numpy.typing import NDArray
+
+from dtoken.algorithms.contract import Models
+from dtoken.engine.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
+from dtoken.engine.experiment import Experiment
+from dtoken.engine.recorder import Evaluator, Record, measure
+from dtoken.errors import InputError
+from dtoken.schedule.clock import UNLIMITED, Clock, Limits, advance, start_clock
+from dtoken.schedule.events import Events
+from dtoken.schedule.stream import Start
+
+GROWTH = 1e6  # a squared distance that has grown by this factor does not come back
+
+
+class Engine(Evaluator, Protocol):
+    """Where events happen."""
+
+    def run(self, events: Events) -> None:
+        """Let events happen."""
+
+    def models(self, t: float) -> Models:
+        """The estimates at time ``t``."""
+
+    def state(self) -> dict[str, NDArray[Any]]:
+        """All arrays that the run consists of."""
+
+    def restore(self, state: dict[str, NDArray[Any]]) -> None:
+        """Go back to an earlier state."""
+
+
+@dataclass(frozen=True)
+class Stop:
+    """When a run ends: as soon as one of these is reached.
+
+    Parameters
+    ----------
+    passes
+        Gradients of single samples, divided by the number of rows.
+    jumps
+        Jumps of all tokens.
+    events
+        Events of any kind.
+    suboptimality
+        F - F*, looked at when it is recorded.
+    """
+
+    passes: float | None = 50.0
+    jumps: int | None = None
+    events: int | None = None
+    suboptimality: float | None = None
+
+    def __post_init__(self) -> None:
+        given = {name: value for name, value in vars(self).items() if value is not None}
+        if not given:
+            raise InputError("nothing stops this run; set one of stop.passes, stop.jumps, stop.events")
+        for name, value in given.items():
+            if not value > 0:
+                raise InputError(f"stop.{name}={value} must be positive")
+        if set(given) == {"suboptimality"}:
+            raise InputError("stop.suboptimality may never be reached; set stop.passes, stop.jumps or stop.events, too")
+
+
+@dataclass(frozen=True)
+class Recording:
+    """When to measure: the start and the end always, and each time one of these has gone by."""
+
+    every_passes: float | None = 1.0
+    every_jumps: int | None = None
+
+    def __post_init__(self) -> None:
+        for name, value in vars(self).items():
+            if value is not None and not value > 0:
+                raise InputError(f"record.{name}={value} must be positive")
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a run ended."""
+
+    records: list[Record]
+    models: Models
+    failure: str | None  # why it did not end well, in a sentence
+
+
+def _ignore(*_: object) -> None:
+    pass
+
+
+@dataclass(frozen=True)
+class Watch:
+    """Who wants to know of a run while it goes on."""
+
+    events: Callable[[Events], None] = _ignore  # these events happened
+    record: Callable[[Record], None] = _ignore  # this was measured
+    checkpoint: Callable[[], None] = _ignore  # all that was told so far is about to be part of a checkpoint
+
+
+@dataclass
+class _Position:
+    """Where a run is: in which segment, after how many of its events, what the clock says, what was measured."""
+
+    start: Start
+    offset: int
+    clock: Clock
+    t: float
+    wall: float
+    records: list[Record]
+
+
+def run(
+    experiment: Experiment,
+    engine: Engine,
+    stop: Stop,
+    recording: Recording,
+    *,
+    directory: Path | None = None,
+    identity: str = "",
+    checkpoint_every: int | None = None,
+    watch: Watch | None = None,
+) -> Outcome:
+    """Run an experiment to its end, from the last checkpoint in ``directory`` if there is one.
+
+    Parameters
+    ----------
+    experiment, engine
+        What to run, and where.
+    stop, recording
+        When to stop and when to measure.
+    directory, identity
+        Where checkpoints are kept, and which run they belong to.
+    checkpoint_every
+        Record points from one checkpoint to the next; None: no checkpoints.
+    watch
+        Told about events and records.
+    """
+    watch = watch or Watch()
+    position = _resume(experiment, engine, directory, identity) or _begin(experiment, engine, watch)
+    rows = int(experiment.facts.rows.sum())
+    end = _stop_limits(stop, rows)
+    failure = None
+    for stretch, reached in _stretches(experiment, position, lambda clock: _next(recording, clock, rows, end)):
+        began = time.perf_counter()
+        engine.run(stretch)
+        position.wall += time.perf_counter() - began
+        position.t = float(stretch.at[-1])
+        watch.events(stretch)
+        if not reached:
+            continue
+        position.records.append(measure(experiment, position.clock, engine.models(position.t), engine, position.wall))
+        watch.record(position.records[-1])
+        failure = _divergence(position.records)
+        finished = failure or _reached(position.clock, end) or _accurate(position.records[-1], stop)
+        if checkpoint_every and directory and (finished or (len(position.records) - 1) % checkpoint_every == 0):
+            watch.checkpoint()
+            _save(directory, identity, engine, position)
+        if finished:
+            break
+    return Outcome(position.records, engine.models(position.t), failure)
+
+
+def _stretches(
+    experiment: Experiment, position: _Position, goal: Callable[[Clock], Limits]
+) -> Iterator[tuple[Events, bool]]:
+    """Cut the schedule at segment ends and goals, moving ``position``; True: a goal is reached at this cut.
+
+    The next segment is drawn in the background while the events of this one happen.
+    """
+    with ThreadPoolExecutor(1, "dtoken-draw") as drawer:
+        schedule = experiment.schedule.segments(position.start)
+        drawn = drawer.submit(next, schedule, None)
+        while (segment := drawn.result()) is not None:
+            drawn = drawer.submit(next, schedule, None)
+            events, following = segment
+            while position.offset < events.size:
+                limits = goal(position.clock)
+                rest = events.between(position.offset, events.size)
+                count = advance(position.clock, rest, experiment.costs, experiment.time, limits)
+                position.offset += count
+                yield rest.between(0, count), _reached(position.clock, limits)
+            position.start, position.offset = following, 0
+
+
+def _begin(experiment: Experiment, engine: Engine, watch: Watch) -> _Position:
+    clock = start_clock(experiment.n, experiment.method.tokens)
+    first = measure(experiment, clock, engine.models(0.0), engine, 0.0)
+    watch.record(first)
+    return _Position(experiment.start, 0, clock, 0.0, 0.0, [first])
+
+
+def _resume(experiment: Experiment, engine: Engine, directory: Path | None, identity: str) -> _Position | None:
+    checkpoint = load_checkpoint(directory) if directory else None
+    if checkpoint is None:
+        return None
+    if checkpoint.identity != identity:
+        raise InputError(f"{directory} holds the checkpoint of a run with other settings; use another directory")
+    engine.restore(checkpoint.state)
+    records = [Record(**record) for record in checkpoint.records]
+    return _Position(checkpoint.start, checkpoint.offset, checkpoint.clock, checkpoint.t, checkpoint.wall, records)
+
+
+def _save(directory: Path, identity: str, engine: Engine, position: _Position) -> None:
+    records = [record.as_dict() for record in position.records]
+    checkpoint = Checkpoint(
+        identity, position.start, position.offset, position.clock, position.t, position.wall, engine.state(), records
+    )
+    save_checkpoint(directory, checkpoint)
+
+
+def _stop_limits(stop: Stop, rows: int) -> Limits:
+    gradients = UNLIMITED if stop.passes is None else math.ceil(stop.passes * rows)
+    return Limits(stop.events or UNLIMITED, stop.jumps or UNLIMITED, gradients)
+
+
+def _next(recording: Recording, clock: Clock, rows: int, end: Limits) -> Limits:
+    """The next record point: multiples of the intervals, so that it does not depend on where a run was resumed."""
+    jumps = gradients = UNLIMITED
+    if recording.every_jumps is not None:
+        jumps = (clock.jumps // recording.every_jumps + 1) * recording.every_jumps
+    if recording.every_passes is not None:
+        interval = max(1, round(recording.every_passes * rows))
+        gradients = (clock.gradients // interval + 1) * interval
+    return Limits(end.events, min(jumps, end.jumps), min(gradients, end.gradients))
+
+
+def _reached(clock: Clock, limits: Limits) -> bool:
+    return clock.events >= limits.events or clock.jumps >= limits.jumps or clock.gradients >= limits.gradients
+
+
+def _accurate(record: Record, stop: Stop) -> bool:
+    return stop.suboptimality is not None and record.suboptimality <= stop.suboptimality
+
+
+def _divergence(records: list[Record]) -> str | None:
+    last = records[-1]
+    scale = max(record.distance + record.consensus for record in records[:2])
+    if not (math.isfinite(last.objective) and math.isfinite(last.distance) and math.isfinite(last.consensus)):
+        return f"diverged: the model is not finite after {last.event:,} events"
+    if last.distance > GROWTH * max(scale, 1e-300):
+        return f"diverged: the squared distance to the optimum grew to {last.distance:.1e} in {last.event:,} events"
+    return None

@@ -4,4 +4,24 @@ The methods and their theory are those of H. Hendrikx, *A principled framework f
 token algorithms* (2022).
 """
 
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from dtoken.api import run
+    from dtoken.result import Result
+
 __version__ = "0.1.0"
+__all__ = ["Result", "__version__", "run"]
+
+
+def __getattr__(name: str) -> Any:
+    # loaded when first used: numba and scipy take a second to import
+    if name == "run":
+        from dtoken.api import run
+
+        return run
+    if name == "Result":
+        from dtoken.result import Result
+
+        return Result
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

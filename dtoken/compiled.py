@@ -35,6 +35,14 @@ def compiled(function: F) -> F:
     return kernel  # type: ignore[no-any-return]
 
 
+def is_cached(kernel: Any) -> bool:
+    """Whether machine code of a compiled function is on disk, so that its first call does not have to compile."""
+    if not isinstance(kernel._cache, _Cache):
+        return False
+    wanted = kernel._cache._index_key((), kernel.targetctx.codegen())[1:]  # all but the types of the arguments
+    return any(key[1:] == wanted for key in kernel._cache._cache_file._load_index())
+
+
 class _Cache(FunctionCache):  # type: ignore[misc]
     """numba's cache on disk, out of date as soon as any source of the package changed."""
 

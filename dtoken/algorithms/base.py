@@ -1,49 +1,39 @@
-"""Hyper-parameters that all token methods of the paper have, and what follows from them."""
+"""Hyper-parameters that several methods share, and what follows from them."""
 
 from dataclasses import dataclass
+from typing import Protocol
 
-from dtoken.algorithms.contract import Facts, check_choice
+import numpy as np
+from numpy.typing import NDArray
+
+from dtoken.algorithms.contract import Arrays, Facts, check_choice
 from dtoken.errors import InputError
+from dtoken.schedule.stream import Drawn, Law, Schedule, first_start
 
 SMOOTHNESS = ("theory", "batch", "factor")
 SAMPLING = ("uniform", "importance")
 
 
 @dataclass(frozen=True)
-class TokenMethod:
-    """Hyper-parameters that all token methods of the paper have.
+class SmoothMethod:
+    """A method whose step size depends on the smoothness of the nodes' losses.
 
     Parameters
     ----------
-    tokens
-        Number of tokens, K.
     smoothness
-        What kappa is made of: ``theory``, the sum of a node's L_ij; ``batch``, the true smoothness of the node's loss;
+        What it is taken to be: ``theory``, the sum of a node's L_ij; ``batch``, the true smoothness of the node's loss;
         ``factor``, the paper's heuristic, ``factor`` times the sum.
     factor
         The heuristic factor; 0.02 in the paper, safe or not depending on the data.
-    jumps
-        Jumps of a token before it mixes with a node; ``auto``: until the walk has mixed.
-    mixing
-        How close ``auto`` brings the walk to its stationary law, relative to the smallest probability.
     """
 
-    tokens: int = 1
     smoothness: str = "batch"
     factor: float = 0.02
-    jumps: int | str = 1
-    mixing: float = 0.25
 
     def __post_init__(self) -> None:
         check_choice("smoothness", self.smoothness, SMOOTHNESS)
-        if self.tokens < 1:
-            raise InputError(f"algorithm.tokens={self.tokens}, but a token method needs at least one")
         if not 0 < self.factor <= 1:
             raise InputError(f"algorithm.factor={self.factor} must lie in (0, 1]")
-        if not 0 < self.mixing < 1:
-            raise InputError(f"algorithm.mixing={self.mixing} must lie in (0, 1)")
-        if self.jumps != "auto" and not (isinstance(self.jumps, int) and self.jumps >= 1):
-            raise InputError(f"algorithm.jumps={self.jumps} is neither a positive integer nor auto")
 
     def batch_smoothness(self, facts: Facts) -> float:
         """L_b by the chosen rule."""
@@ -55,6 +45,60 @@ class TokenMethod:
                 return float(facts.batch_L().max())
             case _:
                 return self.factor * largest_sum
+
+    def notes(self, c: Arrays, facts: Facts) -> tuple[str, ...]:
+        """Nothing to warn of."""
+        return ()
+
+
+class _Walks(Protocol):
+    tokens: int
+
+    def law(self, c: Arrays, facts: Facts) -> Law: ...
+
+
+class Walking:
+    """A method whose tokens walk over the graph, and whose events are drawn."""
+
+    def token_start(self: _Walks, n: int) -> NDArray[np.int64]:
+        """Tokens evenly spread over the nodes."""
+        return first_start(n, self.tokens).positions
+
+    def schedule(self: _Walks, c: Arrays, facts: Facts, seed: int) -> Schedule:
+        """Drawn from the seed."""
+        return Drawn(seed, self.law(c, facts), facts.walk)
+
+
+@dataclass(frozen=True)
+class TokenMethod(Walking, SmoothMethod):
+    """Hyper-parameters that all token methods of the paper have.
+
+    Parameters
+    ----------
+    smoothness, factor
+        What kappa is made of: ``theory``, the sum of a node's L_ij; ``batch``, the true smoothness of the node's loss;
+        ``factor``, the paper's heuristic, ``factor`` (0.02 in the paper, safe or not depending on the data) times the
+        sum.
+    tokens
+        Number of tokens, K.
+    jumps
+        Jumps of a token before it mixes with a node; ``auto``: until the walk has mixed.
+    mixing
+        How close ``auto`` brings the walk to its stationary law, relative to the smallest probability.
+    """
+
+    tokens: int = 1
+    jumps: int | str = 1
+    mixing: float = 0.25
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.tokens < 1:
+            raise InputError(f"algorithm.tokens={self.tokens}, but a token method needs at least one")
+        if not 0 < self.mixing < 1:
+            raise InputError(f"algorithm.mixing={self.mixing} must lie in (0, 1)")
+        if self.jumps != "auto" and not (isinstance(self.jumps, int) and self.jumps >= 1):
+            raise InputError(f"algorithm.jumps={self.jumps} is neither a positive integer nor auto")
 
     def jumps_per_visit(self, facts: Facts) -> int:
         """N."""

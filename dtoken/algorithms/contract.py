@@ -1,4 +1,4 @@
-"""What a token method is: hyper-parameters, constants, initial state, and compiled steps.
+"""What a method is: hyper-parameters, constants, initial state, and compiled steps.
 
 A method is a frozen dataclass. Its fields are its hyper-parameters and at the same time its Hydra schema. It knows
 nothing of threads, workers or files: an engine decides when and where its steps run.
@@ -10,6 +10,9 @@ The compiled steps of a method, with the arguments that they all share:
 ``visit(c, rows, nodes, tokens, i, k, r, t)``  token k mixes with node i (and uses row r >= 0)
 ``meet(c, tokens, k, l, t)``              tokens k and l mix
 ========================================  ==================================================
+
+In methods with rounds of messages, token k is the message of node k: ``visit`` with r = LOADING writes it, every other
+``visit`` brings it to a node.
 
 ``c`` are the method's constants: a NamedTuple of numbers and of arrays with one number per node. ``rows`` are the data
 of the hosted nodes (``HostedRows``); ``nodes`` and ``tokens`` are the states, NamedTuples of arrays whose first axis
@@ -27,7 +30,7 @@ from dtoken.errors import InputError
 from dtoken.graph.walks import Walk
 from dtoken.problem.hosted import HostedRows
 from dtoken.schedule.clock import Costs
-from dtoken.schedule.stream import Law
+from dtoken.schedule.stream import Law, Schedule
 
 Vector = NDArray[np.float64]
 Arrays = Any  # a NamedTuple of arrays and numbers; each method has its own
@@ -57,24 +60,42 @@ class Models(NamedTuple):
     """What a state says about theta: one estimate per hosted node and per token."""
 
     nodes: Vector  # (hosted, d)
-    tokens: Vector  # (K, d)
+    tokens: Vector  # (K, d); those whose gap is reported, so nodes again where tokens are only messages
+    failure: str | None = None  # why the method cannot go on, in a sentence
 
 
 @runtime_checkable
 class Method(Protocol):
-    """A token method."""
+    """A method."""
 
-    tokens: int
     draws_samples: ClassVar[bool]  # False: a local step uses all rows of its node
-    local: ClassVar[Callable[..., None]]
-    visit: ClassVar[Callable[..., None]]
-    meet: ClassVar[Callable[..., None] | None]
+
+    @property
+    def local(self) -> Callable[..., None]:
+        """The compiled local step."""
+
+    @property
+    def visit(self) -> Callable[..., None]:
+        """The compiled visit."""
+
+    @property
+    def meet(self) -> Callable[..., None] | None:
+        """The compiled meeting of two tokens; None: they do not meet."""
+
+    def token_start(self, n: int) -> NDArray[np.int64]:
+        """First node of each token, on a graph of ``n`` nodes."""
 
     def constants(self, facts: Facts) -> Arrays:
         """The constants, from facts; InputError where the method cannot do what is asked."""
 
     def law(self, c: Arrays, facts: Facts) -> Law:
         """The law of the events."""
+
+    def schedule(self, c: Arrays, facts: Facts, seed: int) -> Schedule:
+        """The events, by the law or in rounds."""
+
+    def notes(self, c: Arrays, facts: Facts) -> tuple[str, ...]:
+        """What a user should know before the run starts, in sentences."""
 
     def costs(self, facts: Facts) -> Costs:
         """Gradients of single samples that each step takes."""

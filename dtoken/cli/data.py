@@ -82,13 +82,9 @@ def _accept(options: argparse.Namespace, unknown: list[str]) -> None:
         if "options" in options and not argument.startswith("-"):
             options.options.append(argument)
             continue
-        known = [
-            f"--{name}" for name in vars(options) if name not in ("command", "options", "source", "store")
-        ]
+        known = [f"--{name}" for name in vars(options) if name not in ("command", "options", "source", "store")]
         close = get_close_matches(argument.partition("=")[0], [*known, "--store"], 1)
-        raise InputError(
-            f"{argument} is not known" + (f"; did you mean {close[0]}?" if close else "; see --help")
-        )
+        raise InputError(f"{argument} is not known" + (f"; did you mean {close[0]}?" if close else "; see --help"))
 
 
 def _ingest(options: argparse.Namespace) -> int:

@@ -286,9 +286,7 @@ def _npz_shape(archive: zipfile.ZipFile, path: Path) -> tuple[int, int]:
         return rows, columns
 
 
-def _member(
-    stack: ExitStack, archive: zipfile.ZipFile, name: str, path: Path, kinds: str = "biuf"
-) -> tuple[Take, int]:
+def _member(stack: ExitStack, archive: zipfile.ZipFile, name: str, path: Path, kinds: str = "biuf") -> tuple[Take, int]:
     try:
         file = archive.open(f"{name}.npy")
     except KeyError:

@@ -233,9 +233,7 @@ def _ends_word(byte: int) -> bool:
 
 
 @compiled
-def _parse_index(
-    text: NDArray[np.uint8], start: int, colon: int, lowest: int, previous: int
-) -> tuple[int, int]:
+def _parse_index(text: NDArray[np.uint8], start: int, colon: int, lowest: int, previous: int) -> tuple[int, int]:
     if start == colon:
         return 0, _BAD_INDEX
     if text[start] == _MINUS:

@@ -113,9 +113,7 @@ class Synthetic:
     def theta(self) -> NDArray[np.float64]:
         """The planted vector."""
         size = SIGNAL / math.sqrt(math.fsum(self.eigenvalues))
-        return np.where(
-            uniform(random_words(self.seed, THETA_STREAM, 0, self.features)[:, 0]) < 0.5, -size, size
-        )
+        return np.where(uniform(random_words(self.seed, THETA_STREAM, 0, self.features)[:, 0]) < 0.5, -size, size)
 
     def identity(self) -> dict[str, object]:
         """Everything on which the rows depend."""
@@ -222,9 +220,7 @@ def _orthonormal(matrix: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 @compiled
-def _product(
-    left: NDArray[np.float64], middle: NDArray[np.float64], right: NDArray[np.float64]
-) -> NDArray[np.float64]:
+def _product(left: NDArray[np.float64], middle: NDArray[np.float64], right: NDArray[np.float64]) -> NDArray[np.float64]:
     """left diag(middle) right^T."""
     result = np.zeros((len(left), len(right)))
     turned = right.T.copy()

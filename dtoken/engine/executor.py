@@ -14,7 +14,7 @@ from dtoken.compiled import compiled
 from dtoken.engine.plan import FLUSH
 from dtoken.engine.primitives import load_acquire, prefetch, store_release
 
-DONE, WAITING = 0, 1
+DONE, WAITING, LEAVING = range(3)
 
 AHEAD_STEPS = 16  # local steps that run ahead before the token is looked for again
 AHEAD_VISITS = 512  # how far down the list of visits to look for steps that can run ahead
@@ -26,13 +26,19 @@ def _no_meet(c: Any, tokens: Any, k: int, other: int, t: float) -> None:
     pass
 
 
+@compiled
+def publish(ready: Any, k: int, turn: int) -> None:
+    """Say that token k is here and has been part of ``turn`` visits and meets."""
+    store_release(ready, k, turn)
+
+
 @cache
 def executor(local: Callable[..., None], visit: Callable[..., None], meet: Callable[..., None] | None) -> Any:
     """Compile the executor of a method from its steps.
 
-    The result is ``run(plan, c, rows, nodes, tokens, ready, cursor, patience)``: it works on ``plan`` from where
-    ``cursor`` says and returns DONE, or WAITING when a token did not come within ``patience`` looks. ``cursor`` holds
-    the next visit, then the next local step of each node.
+    The result is ``run(plan, c, rows, nodes, tokens, ready, cursor, patience)``. It works on ``plan`` from where
+    ``cursor`` says (the next visit, then the next local step of each node) and returns DONE, WAITING when a token did
+    not come within ``patience`` looks, or LEAVING after a visit whose token goes to another host.
     """
     meet = meet or _no_meet
 
@@ -83,6 +89,9 @@ def executor(local: Callable[..., None], visit: Callable[..., None], meet: Calla
                 visit(c, rows, nodes, tokens, i, k, plan.visit_row[v], plan.visit_at[v])
             if k != FLUSH:
                 store_release(ready, k, plan.turn[v] + 1)
+            if plan.leave[v] >= 0 or plan.other_leave[v] >= 0:
+                cursor[0] = v + 1
+                return LEAVING
         cursor[0] = len(plan.node)
         return DONE
 

@@ -1,8 +1,10 @@
 """Everything about a run that is decided before its first event: problem, method, graph, schedule, optimum."""
 
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dtoken.algorithms.contract import Arrays, Facts, Method
 from dtoken.errors import InputError
@@ -11,7 +13,15 @@ from dtoken.problem.finite_sum import FiniteSum
 from dtoken.problem.optimum import Optimum, optimum
 from dtoken.problem.smoothness import batch_smoothness, max_smoothness, row_facts, sum_smoothness
 from dtoken.schedule.clock import Costs, TimeModel
-from dtoken.schedule.stream import Drawn, Law, Start, first_start
+from dtoken.schedule.stream import Law, Schedule, Start
+
+
+class Replay(Schedule, Protocol):
+    """A schedule that was recorded before."""
+
+    @property
+    def token_start(self) -> NDArray[np.int64]:
+        """The tokens' first nodes."""
 
 
 @dataclass(frozen=True)
@@ -28,6 +38,7 @@ class Experiment:
     time: TimeModel
     seed: int
     optimum: Optimum
+    replay: Replay | None = None  # a log to take the events from
 
     @property
     def n(self) -> int:
@@ -37,20 +48,20 @@ class Experiment:
     @property
     def start(self) -> Start:
         """Where the schedule begins."""
-        return first_start(self.n, self.method.tokens)
+        positions = self.method.token_start(self.n) if self.replay is None else self.replay.token_start
+        return Start(0, positions, 0, 0.0)
 
     @property
-    def schedule(self) -> Drawn:
+    def schedule(self) -> Schedule:
         """The events of this run."""
-        return Drawn(self.seed, self.law, self.walk)
+        return self.replay or self.method.schedule(self.constants, self.facts, self.seed)
 
 
 def prepare(problem: FiniteSum, method: Method, walk: Walk, time: TimeModel, seed: int) -> Experiment:
     """Check that the method can do what is asked, and compute all constants and the reference optimum."""
-    if method.tokens > problem.n:
-        raise InputError(
-            f"algorithm.tokens={method.tokens} but there are only {problem.n} nodes; use tokens<={problem.n}"
-        )
+    tokens = len(method.token_start(problem.n))
+    if tokens > problem.n:
+        raise InputError(f"algorithm.tokens={tokens} but there are only {problem.n} nodes; use tokens<={problem.n}")
     if seed < 0:
         raise InputError(f"seed={seed} must not be negative")
     facts = gather_facts(problem, walk)

@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 from dtoken.algorithms.contract import Arrays, Method, Models, Vector
 from dtoken.engine.executor import WAITING, executor
 from dtoken.engine.plan import make_plan
-from dtoken.problem.hosted import HostedRows, host, node_value
+from dtoken.engine.recorder import Measurement, measure_models
+from dtoken.problem.hosted import HostedRows, host
 from dtoken.problem.losses import Loss
 from dtoken.problem.shards import Shards
 from dtoken.schedule.events import Events
@@ -42,7 +43,7 @@ class LocalEngine:
 
     def run(self, events: Events) -> None:
         """Let ``events`` happen."""
-        ready = np.zeros(self._method.tokens, np.int64)
+        ready = np.zeros(len(self.tokens[0]), np.int64)
         failed = Event()
 
         def run_group(slot: NDArray[np.int64]) -> None:
@@ -59,7 +60,7 @@ class LocalEngine:
             raise
 
     def _run_group(self, slot: NDArray[np.int64], events: Events, ready: NDArray[np.int64], failed: Event) -> None:
-        plan = make_plan(events, slot, self.samples, self.rows.first, self._method.tokens)
+        plan = make_plan(events, slot, self.samples, self.rows.first, len(ready))
         cursor = np.concatenate([[0], plan.first[:-1]])
         arguments = (plan, self._c, self.rows, self.nodes, self.tokens, ready, cursor, PATIENCE)
         while self._run(*arguments) == WAITING and not failed.is_set():
@@ -69,9 +70,9 @@ class LocalEngine:
         """The estimates at time ``t``, as copies."""
         return self._method.models(self._c, self.nodes, self.tokens, t)
 
-    def node_values(self, theta: Vector) -> list[float]:
-        """f_i(theta) of every node."""
-        return self._map(lambda i: float(node_value(self.rows, i, theta)), range(len(self.rows.w)))
+    def measure(self, t: float, theta_star: Vector) -> Measurement:
+        """Measure the estimates at time ``t``."""
+        return measure_models(self.rows, self.models(t), theta_star, self._map)
 
     def state(self) -> dict[str, NDArray[Any]]:
         """All arrays that a run consists of, by name."""

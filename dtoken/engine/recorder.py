@@ -1,13 +1,16 @@
 """What is measured at a record point, on copies: the state of a run is never touched."""
 
 import math
+from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass, fields
-from typing import Any, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from dtoken.algorithms.contract import Models, Vector
 from dtoken.engine.experiment import Experiment
+from dtoken.problem.hosted import HostedRows, node_value
+from dtoken.problem.kernels import squared_norm
 from dtoken.schedule.clock import Clock
 
 
@@ -25,7 +28,7 @@ class Record:
     objective: float  # F, mean over tokens
     suboptimality: float  # F - F*, mean over tokens
     distance: float  # ||theta - theta*||^2, mean over tokens
-    consensus: float  # squared distance to the mean model, mean over nodes and tokens
+    consensus: float  # squared distance to the mean of the tokens, mean over nodes and tokens
 
     def as_dict(self) -> dict[str, Any]:
         """The fields by name."""
@@ -35,21 +38,45 @@ class Record:
 COLUMNS = tuple(field.name for field in fields(Record))
 
 
-class Evaluator(Protocol):
-    """Whatever can evaluate the nodes' functions: an engine."""
+class Measurement(NamedTuple):
+    """What engines measure. Sums over nodes are left to the caller, so that they do not depend on who hosts what."""
 
-    def node_values(self, theta: Vector) -> list[float]:
-        """f_i(theta) of every node."""
+    values: Vector  # (hosted, K) f_i(theta_k), without regulariser
+    node_spread: Vector  # (hosted,) squared distance of the node's model to the mean of the tokens' models
+    token_spread: Vector  # (K,) the same for the tokens
+    squares: Vector  # (K,) ||theta_k||^2
+    distances: Vector  # (K,) ||theta_k - theta*||^2
 
 
-def measure(experiment: Experiment, clock: Clock, models: Models, evaluator: Evaluator, wall: float) -> Record:
-    """Measure the models at a record point."""
-    problem, reference = experiment.problem, experiment.optimum
-    regulariser = 0.5 * problem.n * problem.sigma
+Map = Callable[[Callable[[int], Vector], range], Iterable[Vector]]
+
+
+def measure_models(rows: HostedRows, models: Models, theta_star: Vector, in_parallel: Map = map) -> Measurement:
+    """Measure the models of the hosted nodes and of all tokens; ``in_parallel`` may use several threads."""
+    tokens = models.tokens
+    mean = tokens.sum(axis=0) / len(tokens)
+
+    def values(i: int) -> Vector:
+        return np.array([node_value(rows, i, theta) for theta in tokens])
+
+    return Measurement(
+        values=np.array(list(in_parallel(values, range(len(rows.w))))),
+        node_spread=np.array([squared_norm(theta - mean) for theta in models.nodes]),
+        token_spread=np.array([squared_norm(theta - mean) for theta in tokens]),
+        squares=np.array([squared_norm(theta) for theta in tokens]),
+        distances=np.array([squared_norm(theta - theta_star) for theta in tokens]),
+    )
+
+
+def record(experiment: Experiment, clock: Clock, measured: Measurement, wall: float) -> Record:
+    """A row of the trajectory from what was measured at a record point."""
+    problem = experiment.problem
+    regularisers = 0.5 * problem.n * problem.sigma * measured.squares
     objectives = [
-        math.fsum(evaluator.node_values(theta)) + regulariser * float(theta @ theta) for theta in models.tokens
+        math.fsum(values) + regulariser for values, regulariser in zip(measured.values.T, regularisers, strict=True)
     ]
     objective = math.fsum(objectives) / len(objectives)
+    spreads = [*measured.node_spread, *measured.token_spread]
     return Record(
         event=clock.events,
         jumps=clock.jumps,
@@ -59,19 +86,7 @@ def measure(experiment: Experiment, clock: Clock, models: Models, evaluator: Eva
         time=clock.elapsed,
         wall=wall,
         objective=objective,
-        suboptimality=objective - reference.objective,
-        distance=_mean_square(models.tokens - reference.theta),
-        consensus=_spread(models),
+        suboptimality=objective - experiment.optimum.objective,
+        distance=math.fsum(measured.distances) / len(objectives),
+        consensus=math.fsum(spreads) / len(spreads),
     )
-
-
-def _mean_square(differences: Vector) -> float:
-    return float(np.mean(np.einsum("kd,kd->k", differences, differences)))
-
-
-def _spread(models: Models) -> float:
-    count = len(models.nodes) + len(models.tokens)
-    mean = (models.nodes.sum(axis=0) + models.tokens.sum(axis=0)) / count
-    return (
-        len(models.nodes) * _mean_square(models.nodes - mean) + len(models.tokens) * _mean_square(models.tokens - mean)
-    ) / count

@@ -10,10 +10,10 @@ from typing import Any, Protocol
 
 from numpy.typing import NDArray
 
-from dtoken.algorithms.contract import Models
+from dtoken.algorithms.contract import Models, Vector
 from dtoken.engine.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
 from dtoken.engine.experiment import Experiment
-from dtoken.engine.recorder import Evaluator, Record, measure
+from dtoken.engine.recorder import Measurement, Record, record
 from dtoken.errors import InputError
 from dtoken.schedule.clock import UNLIMITED, Clock, Limits, advance, start_clock
 from dtoken.schedule.events import Events
@@ -22,7 +22,7 @@ from dtoken.schedule.stream import Start
 GROWTH = 1e6  # a squared distance that has grown by this factor does not come back
 
 
-class Engine(Evaluator, Protocol):
+class Engine(Protocol):
     """Where events happen."""
 
     def run(self, events: Events) -> None:
@@ -30,6 +30,9 @@ class Engine(Evaluator, Protocol):
 
     def models(self, t: float) -> Models:
         """The estimates at time ``t``."""
+
+    def measure(self, t: float, theta_star: Vector) -> Measurement:
+        """Measure the estimates at time ``t``."""
 
     def state(self) -> dict[str, NDArray[Any]]:
         """All arrays that the run consists of."""
@@ -78,7 +81,8 @@ class Recording:
     every_jumps: int | None = None
 
     def __post_init__(self) -> None:
-        for name, value in vars(self).items():
+        for name in ("every_passes", "every_jumps"):
+            value = getattr(self, name)
             if value is not None and not value > 0:
                 raise InputError(f"record.{name}={value} must be positive")
 
@@ -100,6 +104,7 @@ def _ignore(*_: object) -> None:
 class Watch:
     """Who wants to know of a run while it goes on."""
 
+    begin: Callable[[int], None] = _ignore  # the run goes on after this many events, 0 for a new one
     events: Callable[[Events], None] = _ignore  # these events happened
     record: Callable[[Record], None] = _ignore  # this was measured
     checkpoint: Callable[[], None] = _ignore  # all that was told so far is about to be part of a checkpoint
@@ -144,10 +149,15 @@ def run(
         Told about events and records.
     """
     watch = watch or Watch()
-    position = _resume(experiment, engine, directory, identity) or _begin(experiment, engine, watch)
     rows = int(experiment.facts.rows.sum())
     end = _stop_limits(stop, rows)
-    failure = None
+    position = _resume(experiment, engine, directory, identity) or _begin(experiment, engine, watch)
+    watch.begin(position.clock.events)
+    failure = _divergence(position.records)
+    if failure or _reached(position.clock, end) or _accurate(position.records[-1], stop):
+        return Outcome(position.records, engine.models(position.t), failure)
+    if not _regular(position.records, recording, rows):
+        position.records.pop()  # measured only because the run ended there
     for stretch, reached in _stretches(experiment, position, lambda clock: _next(recording, clock, rows, end)):
         began = time.perf_counter()
         engine.run(stretch)
@@ -156,7 +166,7 @@ def run(
         watch.events(stretch)
         if not reached:
             continue
-        position.records.append(measure(experiment, position.clock, engine.models(position.t), engine, position.wall))
+        position.records.append(_measure(experiment, engine, position.clock, position.t, position.wall))
         watch.record(position.records[-1])
         failure = _divergence(position.records)
         finished = failure or _reached(position.clock, end) or _accurate(position.records[-1], stop)
@@ -165,6 +175,9 @@ def run(
             _save(directory, identity, engine, position)
         if finished:
             break
+    if position.records[-1].event < position.clock.events:  # the schedule has an end, and it came first
+        position.records.append(_measure(experiment, engine, position.clock, position.t, position.wall))
+        watch.record(position.records[-1])
     return Outcome(position.records, engine.models(position.t), failure)
 
 
@@ -190,9 +203,13 @@ def _stretches(
             position.start, position.offset = following, 0
 
 
+def _measure(experiment: Experiment, engine: Engine, clock: Clock, t: float, wall: float) -> Record:
+    return record(experiment, clock, engine.measure(t, experiment.optimum.theta), wall)
+
+
 def _begin(experiment: Experiment, engine: Engine, watch: Watch) -> _Position:
-    clock = start_clock(experiment.n, experiment.method.tokens)
-    first = measure(experiment, clock, engine.models(0.0), engine, 0.0)
+    clock = start_clock(experiment.n, len(experiment.start.positions))
+    first = _measure(experiment, engine, clock, 0.0, 0.0)
     watch.record(first)
     return _Position(experiment.start, 0, clock, 0.0, 0.0, [first])
 
@@ -226,10 +243,24 @@ def _next(recording: Recording, clock: Clock, rows: int, end: Limits) -> Limits:
     jumps = gradients = UNLIMITED
     if recording.every_jumps is not None:
         jumps = (clock.jumps // recording.every_jumps + 1) * recording.every_jumps
-    if recording.every_passes is not None:
-        interval = max(1, round(recording.every_passes * rows))
+    if (interval := _gradient_interval(recording, rows)) is not None:
         gradients = (clock.gradients // interval + 1) * interval
     return Limits(end.events, min(jumps, end.jumps), min(gradients, end.gradients))
+
+
+def _regular(records: list[Record], recording: Recording, rows: int) -> bool:
+    """Whether the last record is one that a longer run makes, too: an interval ended at it."""
+    if len(records) == 1:
+        return True
+    before, last = records[-2:]
+    jumps, gradients = recording.every_jumps, _gradient_interval(recording, rows)
+    return (jumps is not None and last.jumps // jumps > before.jumps // jumps) or (
+        gradients is not None and last.gradients // gradients > before.gradients // gradients
+    )
+
+
+def _gradient_interval(recording: Recording, rows: int) -> int | None:
+    return None if recording.every_passes is None else max(1, round(recording.every_passes * rows))
 
 
 def _reached(clock: Clock, limits: Limits) -> bool:

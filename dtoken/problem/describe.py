@@ -110,9 +110,7 @@ def describe(
 
 
 def _shares(store: ShardStore) -> list[float]:
-    return [
-        positive / rows for positive, rows in zip(store.meta.node_positives, store.node_rows, strict=True)
-    ]
+    return [positive / rows for positive, rows in zip(store.meta.node_positives, store.node_rows, strict=True)]
 
 
 def _disk_bytes(path: Path) -> int:

@@ -5,6 +5,9 @@ A local step at node i takes ``tau_comp`` per gradient. A jump from j to i obeys
 - ``paper``: T_i = max(T_i, T_j + tau_comm). The token also waits for what its host computed after their exchange.
 - ``token_clock``: the token has a clock of its own, T_i = max(T_i, C_k + tau_comm), C_k = T_i, and a pure move only
   adds tau_comm to C_k. This is the true minimum, never later than the paper's.
+
+A message that a node sends to several others at once arrives everywhere tau_comm after it was loaded: a load sets
+C_k = T_i, a delivery T_i = max(T_i, C_k + tau_comm).
 """
 
 from dataclasses import dataclass
@@ -15,7 +18,7 @@ from numpy.typing import NDArray
 
 from dtoken.compiled import compiled
 from dtoken.errors import InputError
-from dtoken.schedule.events import LOCAL, MEET, MOVE, VISIT, Events
+from dtoken.schedule.events import DELIVER, LOAD, LOCAL, MEET, MOVE, VISIT, Events
 
 Rule = Literal["paper", "token_clock"]
 RULES: tuple[Rule, ...] = ("paper", "token_clock")
@@ -83,7 +86,7 @@ class Clock(NamedTuple):
 
     @property
     def jumps(self) -> int:
-        """Jumps of all tokens."""
+        """Jumps of all tokens; deliveries of messages are jumps, too."""
         return int(self.counts[2])
 
     @property
@@ -156,12 +159,16 @@ def _advance(
         elif kind == MEET:
             other = events.other[event]  # only the token clock sees that one waits for the other
             C[k] = C[other] = max(C[k], C[other])
+        elif kind == LOAD:
+            C[k] = T[i]
         else:
             j = events.source[event]
             jumps += 1
             messages += i != j
             hop = tau_comm if charge_self_jumps or i != j else 0.0
-            if not token_clock:
+            if kind == DELIVER:
+                T[i] = max(T[i], C[k] + hop)
+            elif not token_clock:
                 T[i] = max(T[i], T[j] + hop)
             elif kind == MOVE:
                 C[k] += hop

@@ -1,11 +1,17 @@
-"""Events: what a token method is made of, as arrays.
+"""Events: what a method is made of, as arrays.
 
 =======  =====================================================================
 local    node i uses its sample j, or all its data (j = -1)
 visit    token k arrives at node i and mixes with it (j >= 0: and uses sample j)
 meet     tokens k and l mix
 move     token k passes through node i without mixing (the skip variant)
+load     node i writes a message into token k, which costs nothing
+deliver  token k brings its message to node i, at the same time as to others
 =======  =====================================================================
+
+Token methods consist of the first four, methods with rounds of messages also of the last two: there a token is a message
+that a node sends to several others at once, token k that of node k, and the order of deliveries only fixes the order of
+sums.
 
 A schedule does not know the data. It says which node takes a step and gives it a uniform number; the host of the
 node turns the number into one of its samples (``schedule.samples``).
@@ -17,11 +23,12 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-LOCAL, VISIT, MEET, MOVE = range(4)
-KINDS = ("local", "visit", "meet", "move")
+LOCAL, VISIT, MEET, MOVE, LOAD, DELIVER = range(6)
+KINDS = ("local", "visit", "meet", "move", "load", "deliver")
 NONE = -1
 NO_SAMPLE = -1.0  # as a draw
 GIVEN = -2.0  # GIVEN - j as a draw: sample j itself
+LOADING = -2  # as a row: the token is loaded, not delivered
 
 
 class Events(NamedTuple):
@@ -29,7 +36,7 @@ class Events(NamedTuple):
 
     kind: NDArray[np.int8]
     node: NDArray[np.int32]  # where it happens (meet: where token k is)
-    source: NDArray[np.int32]  # from where the token comes (visit, move)
+    source: NDArray[np.int32]  # from where the token comes (visit, move, deliver)
     token: NDArray[np.int32]
     other: NDArray[np.int32]  # second token of a meet
     draw: NDArray[np.float64]  # in [0, 1): decides the sample; else NO_SAMPLE or GIVEN - j

@@ -94,21 +94,15 @@ def test_zero_where_indices_begin_with_one(tmp_path: Path, refused: Callable[...
     assert said == f"{file}, line 2: {fault}. Nothing was written.\n"
 
 
-def test_a_line_without_end(
-    tmp_path: Path, refused: Callable[..., str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_line_without_end(tmp_path: Path, refused: Callable[..., str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(svmlight, "PIECE_BYTES", 1 << 16)
     monkeypatch.setattr(svmlight, "LONGEST_LINE", 1 << 20)
     file = tmp_path / "x.svm"
     file.write_bytes(GOOD + b"7" * (3 << 20))
-    assert refused(file) == (
-        f"{file}, line 4: longer than 1 MB; this is not an svmlight file. Nothing was written.\n"
-    )
+    assert refused(file) == (f"{file}, line 4: longer than 1 MB; this is not an svmlight file. Nothing was written.\n")
 
 
-@pytest.mark.parametrize(
-    ("suffix", "compress"), [("gz", gzip.compress), ("bz2", bz2.compress), ("xz", lzma.compress)]
-)
+@pytest.mark.parametrize(("suffix", "compress"), [("gz", gzip.compress), ("bz2", bz2.compress), ("xz", lzma.compress)])
 def test_truncated_and_damaged_compressed_files(
     tmp_path: Path, refused: Callable[..., str], suffix: str, compress: Callable[[bytes], bytes]
 ) -> None:
@@ -118,9 +112,7 @@ def test_truncated_and_damaged_compressed_files(
     for kept in (len(content) - 1, len(content) - 5, len(content) // 2, 12):
         file.write_bytes(content[:kept])
         said = refused(file)
-        assert said == (
-            f"{file} ends in the middle of its compressed data; it was cut short. Nothing was written.\n"
-        )
+        assert said == (f"{file} ends in the middle of its compressed data; it was cut short. Nothing was written.\n")
     for place in (len(content) // 3, len(content) // 2, len(content) - 14):
         damaged = bytearray(content)
         damaged[place] ^= 0x55

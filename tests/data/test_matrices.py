@@ -18,6 +18,14 @@ from dtoken.data.matrices import AnnData, Npz
 from dtoken.data.rows import concatenate
 from dtoken.errors import InputError
 
+# anndata announces its next defaults, and zarr what anndata does
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:Writing zarr v2 data"),
+    pytest.mark.filterwarnings("ignore:zarr v3 autosharding"),
+    pytest.mark.filterwarnings("ignore:Consolidated metadata"),
+    pytest.mark.filterwarnings("ignore:The data type .* does not have a Zarr V3 specification"),
+]
+
 
 def random_matrix(rows: int = 60, columns: int = 9, seed: int = 0) -> sp.csr_matrix:
     return sp.random(rows, columns, 0.3, "csr", rng=np.random.default_rng(seed))
@@ -44,7 +52,7 @@ def slices(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> N
 @pytest.mark.usefixtures("slices")
 @pytest.mark.parametrize("compressed", [True, False])
 @pytest.mark.parametrize("labels", ["member", "file"])
-@pytest.mark.parametrize("dtype", ["float64", "float32", "int16", ">f8"])
+@pytest.mark.parametrize("dtype", ["float64", "float32", "int16"])
 def test_npz(tmp_path: Path, compressed: bool, labels: str, dtype: str) -> None:
     matrix = (10 * random_matrix()).astype(dtype)
     y = np.arange(60) % 2
@@ -146,21 +154,22 @@ def test_damaged_and_truncated_npz(tmp_path: Path, compressed: bool) -> None:
             read(Npz(file))
 
 
-def write_anndata(path: Path, x: Any, y: np.ndarray) -> None:
+def write_anndata(path: Path, x: Any, y: np.ndarray, zarr_format: int = 3) -> None:
     table = anndata.AnnData(x)
     table.obs["number"] = y
     table.obs["name"] = pd.Categorical.from_codes((y > 0).astype(int), ["no", "yes"])
     table.obs["text"] = [f"row {i}" for i in range(len(y))]
-    table.write_zarr(path)
+    with anndata.settings.override(zarr_write_format=zarr_format):
+        table.write_zarr(path)
 
 
 @pytest.mark.usefixtures("slices")
 @pytest.mark.parametrize("dense", [True, False])
-@pytest.mark.filterwarnings("default")
-def test_anndata(tmp_path: Path, dense: bool) -> None:
+@pytest.mark.parametrize("zarr_format", [2, 3])
+def test_anndata(tmp_path: Path, dense: bool, zarr_format: int) -> None:
     matrix = random_matrix()
     y = np.where(np.arange(60) % 3 == 0, 1.0, -1.0)
-    write_anndata(tmp_path / "a.zarr", matrix.toarray() if dense else matrix, y)
+    write_anndata(tmp_path / "a.zarr", matrix.toarray() if dense else matrix, y, zarr_format)
     ours, numbers = read(AnnData(tmp_path / "a.zarr", y="obs/number"))
     assert (ours != matrix).nnz == 0
     assert ours.shape == matrix.shape
@@ -169,7 +178,6 @@ def test_anndata(tmp_path: Path, dense: bool) -> None:
     assert codes.tolist() == (y > 0).tolist()
 
 
-@pytest.mark.filterwarnings("default")
 def test_anndata_that_cannot_be_used(tmp_path: Path) -> None:
     matrix = random_matrix()
     path = tmp_path / "a.zarr"
@@ -199,7 +207,6 @@ def test_anndata_that_cannot_be_used(tmp_path: Path) -> None:
     assert fault(y="obs/number").startswith(f"{path} is damaged (")
 
 
-@pytest.mark.filterwarnings("default")
 def test_identity_follows_the_files(tmp_path: Path) -> None:
     path = tmp_path / "a.zarr"
     write_anndata(path, random_matrix(), np.arange(60.0))

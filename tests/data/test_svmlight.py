@@ -109,9 +109,7 @@ TEXT = b"".join(b"%d %d:%r %d:1\n" % (i % 2, i % 7 + 1, i / 3, i % 7 + 9) for i 
     [("x.gz", gzip.compress), ("x.bz2", bz2.compress), ("x.xz", lzma.compress), ("x", gzip.compress)],
 )
 @pytest.mark.parametrize("members", [1, 3])
-def test_compressed_files(
-    tmp_path: Path, name: str, compress: Callable[[bytes], bytes], members: int
-) -> None:
+def test_compressed_files(tmp_path: Path, name: str, compress: Callable[[bytes], bytes], members: int) -> None:
     file = tmp_path / name
     step = -(-len(TEXT) // members)  # members end in the middle of lines
     file.write_bytes(b"".join(compress(TEXT[start : start + step]) for start in range(0, len(TEXT), step)))
@@ -129,9 +127,7 @@ def test_progress_ends_at_the_whole_file(tmp_path: Path, monkeypatch: pytest.Mon
         assert 0 < seen[0] <= seen[-1] == 1.0
 
 
-def test_blocks_do_not_depend_on_the_number_of_threads(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_blocks_do_not_depend_on_the_number_of_threads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(svmlight, "PIECE_BYTES", 333)
     file = tmp_path / "x.svm"
     file.write_bytes(TEXT)

@@ -1,0 +1,106 @@
+"""What methods that exchange messages in rounds share.
+
+A round: every node writes a message (token i is that of node i), messages are delivered, every node takes a local step with
+all its data. Each is a list of events for the same executor that runs token methods.
+"""
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dtoken.algorithms.base import SmoothMethod
+from dtoken.algorithms.contract import Arrays, Facts, Vector
+from dtoken.errors import InputError
+from dtoken.graph.topology import Topology
+from dtoken.schedule.clock import Costs
+from dtoken.schedule.rounds import Rounds, exchange, local_steps
+from dtoken.schedule.events import concatenate
+from dtoken.schedule.stream import Law, Schedule
+from dtoken.theory.gossip import network
+
+
+class Averaging(NamedTuple):
+    """Constants of methods that average with (I + W) / 2, W = I - Lap / lambda_max."""
+
+    sigma: float
+    L_b: float  # smoothness of the nodes' losses
+    kappa: float  # 1 + L_b / sigma
+    step: float  # s
+    gap: float  # gamma, of W
+    own: Vector  # (n,) diagonal of (I + W) / 2
+    other: float  # its other entries, for neighbours
+
+
+class Messages(NamedTuple):
+    """State of the tokens: what the nodes send."""
+
+    message: Vector  # (n, d)
+
+
+@dataclass(frozen=True)
+class RoundMethod(SmoothMethod):
+    """A method with rounds of messages and full gradients.
+
+    Parameters
+    ----------
+    smoothness, factor
+        As for Token GD.
+    step
+        Step size, in units of 1 / (L_b + sigma).
+    """
+
+    step: float = 1.0
+
+    draws_samples = False
+    meet = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not 0 < self.step < np.inf:
+            raise InputError(f"algorithm.step={self.step} must be positive; 1 stands for 1 / (L_b + sigma)")
+
+    def token_start(self, n: int) -> NDArray[np.int64]:
+        """Every node has its own message."""
+        return np.arange(n, dtype=np.int64)
+
+    def law(self, c: Arrays, facts: Facts) -> Law:
+        """Nothing is drawn."""
+        return Law(len(self.token_start(facts.n)), 0.0, 0.0, np.full(facts.n, 1 / facts.n))
+
+    def costs(self, facts: Facts) -> Costs:
+        """A full gradient a local step."""
+        return Costs(facts.rows, np.zeros(facts.n, np.int64))
+
+    def weights(self, c: Arrays, L: Vector) -> Vector | None:
+        """A local step uses all samples: none is drawn."""
+        return None
+
+
+@dataclass(frozen=True)
+class AveragingMethod(RoundMethod):
+    """A method whose rounds go along the edges of a connected undirected graph."""
+
+    def constants(self, facts: Facts) -> Averaging:
+        """Step size and weights."""
+        net = network(facts.walk.topology, type(self).__name__.lower())
+        L_b = self.batch_smoothness(facts)
+        return Averaging(
+            sigma=facts.sigma,
+            L_b=L_b,
+            kappa=1 + L_b / facts.sigma,
+            step=self.step / (L_b + facts.sigma),
+            gap=net.gap,
+            own=1 - net.degree / (2 * net.lambda_max),
+            other=1 / (2 * net.lambda_max),
+        )
+
+    def schedule(self, c: Averaging, facts: Facts, seed: int) -> Schedule:
+        """Messages to all neighbours, then a local step everywhere."""
+        return neighbour_rounds(facts.walk.topology, type(self).__name__.lower())
+
+
+def neighbour_rounds(topology: Topology, method: str) -> Rounds:
+    """Messages to all neighbours, then a local step everywhere."""
+    return Rounds(concatenate([exchange(network(topology, method).neighbours), local_steps(topology.n)]))

@@ -1,0 +1,124 @@
+"""dtoken from Python: one function, nothing from Hydra."""
+
+from collections.abc import Mapping
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Any
+
+from dtoken.algorithms.contract import Method
+from dtoken.config.sections import Checkpoint, Local, Problem, Record, Schedule
+from dtoken.config.settings import Graph, make_settings
+from dtoken.data.partition import Partition
+from dtoken.data.rows import Source
+from dtoken.engine.run import Stop
+from dtoken.outputs import DONE, FAILED, earlier_summary, stop_reached
+from dtoken.result import Result
+from dtoken.schedule.clock import TimeModel
+from dtoken.session import execute, prepare_run
+
+Keys = Mapping[str, Any]
+
+
+def run(
+    data: str | Path | Keys | Source = "synthetic",
+    nodes: int = 8,
+    algorithm: str | Keys | Method = "tvr",
+    graph: str | Keys | Graph = "complete",
+    *,
+    loss: str = Problem.loss,
+    sigma: float = Problem.sigma,
+    partition: Keys | Partition | None = None,
+    seed: int = 0,
+    stop: Keys | Stop | None = None,
+    record: Keys | Record | None = None,
+    time: Keys | TimeModel | None = None,
+    threads: int | None = None,
+    replay: str | Path | None = None,
+    directory: str | Path | None = None,
+    checkpoint_every: int | None = Checkpoint.every,
+    progress: bool = False,
+) -> Result:
+    """Run a token method and return what it found.
+
+    Parameters
+    ----------
+    data
+        ``synthetic``, ``rcv1_like``, a path, a source, or its keys such as ``{"kind": "synthetic", "rows": 500}``.
+    nodes
+        Number of nodes, n.
+    algorithm
+        A method's name, a method such as ``TVR(tokens=4)``, or ``{"_target_": "tvr", "tokens": 4}``.
+    graph
+        A topology's name, or its keys such as ``{"kind": "grid", "shape": [2, 4], "walk": "lazy"}``.
+    loss, sigma
+        The problem: loss of every row, regularisation of each node.
+    partition
+        How rows are spread over nodes.
+    seed
+        Seed of the schedule.
+    stop, record, time
+        When to stop, when to measure, what ideal time costs; as objects or as dictionaries of their keys.
+    threads
+        Threads; None: one per processor.
+    replay
+        An event log to replay.
+    directory
+        Where to leave the files of the run and its checkpoints; None: nowhere. A finished run that is found there is
+        returned, an interrupted one continued.
+    checkpoint_every
+        Record points from one checkpoint to the next; None: never.
+    progress
+        Whether to show progress on a terminal.
+
+    Returns
+    -------
+    Result
+        Trajectory, summary and final models. A run that diverged has the status ``failed``.
+
+    Raises
+    ------
+    InputError
+        In one sentence, before any work, if what is asked for cannot be done.
+
+    Examples
+    --------
+    >>> import dtoken
+    >>> result = dtoken.run(nodes=4, algorithm="tvr", graph="ring", sigma=0.1, stop={"passes": 20})
+    >>> result.status
+    'done'
+    >>> result.trajectory.suboptimality.iloc[-1] < 1e-3
+    np.True_
+    """
+    settings = make_settings(
+        data=data,
+        nodes=partition.nodes if isinstance(partition, Partition) else nodes,
+        partition=partition,
+        problem=Problem(loss, sigma),
+        graph=graph,
+        algorithm=algorithm,
+        engine=Local(threads),
+        seed=seed,
+        stop=stop,
+        record=record,
+        time=time,
+        checkpoint=Checkpoint(checkpoint_every),
+        schedule=Schedule(None if replay is None else str(replay)),
+    )
+    folder = None if directory is None else Path(directory)
+    if folder is not None:
+        before = earlier_summary(folder, settings)
+        if before and (before["status"] == FAILED or (before["status"] == DONE and stop_reached(before, settings.stop))):
+            return Result.load(folder)
+    with _screen(progress) as screen:
+        prepared = prepare_run(settings, screen and screen.watcher)
+        if folder is not None:
+            folder.mkdir(parents=True, exist_ok=True)
+        return execute(prepared, folder, screen and screen.observer(prepared))
+
+
+def _screen(progress: bool) -> Any:
+    if not progress:
+        return nullcontext()
+    from dtoken.cli.screen import Screen
+
+    return Screen()

@@ -1,0 +1,137 @@
+"""dtoken as a plain Hydra application: composing a configuration, and running a task in Hydra's output directory.
+
+``hydra.main`` would do the same, but it creates the output directory before a task can look at its settings, reports errors
+in its own words, and knows only its own config sources.
+"""
+
+import argparse
+import os
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from hydra import version
+from hydra._internal.callbacks import Callbacks
+from hydra._internal.hydra import Hydra
+from hydra._internal.sources_registry import SourcesRegistry
+from hydra._internal.utils import create_config_search_path, get_args_parser
+from hydra.core.config_search_path import SearchPathQuery
+from hydra.core.global_hydra import GlobalHydra
+from hydra.core.hydra_config import HydraConfig
+from hydra.core.plugins import Plugins
+from hydra.core.utils import JobReturn, run_job
+from hydra.types import HydraContext, RunMode
+from omegaconf import DictConfig, OmegaConf
+
+from dtoken.cli.complaints import complaint, is_complaint
+from dtoken.config.source import SCHEME, SchemaConfigSource, config_folder
+from dtoken.errors import InputError
+
+NAME = "dtoken"
+
+
+def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
+    """Hydra's command line."""
+    parser = get_args_parser()
+    parser.prog = NAME
+    return parser.parse_args(arguments)
+
+
+class Application:
+    """Hydra, set up for one command line."""
+
+    def __init__(self, arguments: argparse.Namespace, hydra: Hydra) -> None:
+        self.arguments = arguments
+        self.hydra = hydra
+        self.config_name: str = arguments.config_name or "config"
+
+    def options(self, group: str) -> list[str]:
+        """The options of a config group."""
+        return list(self.hydra.config_loader.get_group_options(group))
+
+    def compose(self) -> DictConfig:
+        """The configuration of a single run."""
+        return self.hydra.compose_config(
+            self.config_name, self.arguments.overrides, run_mode=RunMode.RUN, with_log_configuration=False
+        )
+
+    @property
+    def sweeps(self) -> bool:
+        """Whether several runs are asked for."""
+        if self.arguments.multirun:
+            return True
+        asked = [value for value in self.arguments.overrides if value.startswith("hydra.mode=")]
+        return bool(asked) and asked[-1].upper().endswith("=MULTIRUN")
+
+    def run(self, config: DictConfig, task: Callable[[DictConfig], Any]) -> Any:
+        """Run ``task`` in the output directory of ``config``; what it raises comes through."""
+        config.hydra.mode = RunMode.RUN
+        callbacks = Callbacks(config)
+        callbacks.on_run_start(config=config, config_name=self.config_name)
+        context = HydraContext(config_loader=self.hydra.config_loader, callbacks=callbacks)
+        done: JobReturn = run_job(
+            hydra_context=context, task_function=task, config=config, job_dir_key="hydra.run.dir", job_subdir_key=None
+        )
+        callbacks.on_run_end(config=config, config_name=self.config_name, job_return=done)
+        if isinstance(done._return_value, Exception):
+            raise done._return_value
+        return done.return_value
+
+    def sweep(self, task: Callable[[DictConfig], Any]) -> Any:
+        """Run ``task`` for all combinations that the command line asks for."""
+        overrides = [*self.arguments.overrides, "hydra.mode=MULTIRUN"]
+        return self.hydra.multirun(self.config_name, task, overrides)
+
+    def show(self) -> bool:
+        """Do what the options of Hydra ask for that run nothing; False: they ask for nothing of the kind."""
+        asked, hydra = self.arguments, self.hydra
+        if asked.hydra_help:
+            hydra.hydra_help(self.config_name, args_parser=get_args_parser(), args=asked)
+        elif asked.cfg:
+            hydra.show_cfg(self.config_name, asked.overrides, asked.cfg, asked.package, asked.resolve)
+        elif asked.shell_completion:
+            hydra.shell_completion(self.config_name, asked.overrides)
+        elif asked.info:
+            hydra.show_info(asked.info, self.config_name, asked.overrides)
+        else:
+            return False
+        return True
+
+
+@contextmanager
+def application(arguments: argparse.Namespace, keys: Sequence[str]) -> Iterator[Application]:
+    """Set Hydra up, and take it down again; its complaints become InputErrors."""
+    version.setbase("1.3")
+    Plugins.instance()  # registers Hydra's own config sources
+    SourcesRegistry.instance().register(SchemaConfigSource)
+    search_path = create_config_search_path(f"{SCHEME}://{arguments.config_path or config_folder()}")
+    if arguments.config_dir is not None:
+        folder = os.path.abspath(arguments.config_dir)
+        if not os.path.isdir(folder):
+            raise InputError(f"--config-dir {arguments.config_dir} is not a folder")
+        search_path.prepend("command-line", f"file://{folder}", SearchPathQuery(provider="schema"))
+    app = Application(arguments, Hydra.create_main_hydra2(NAME, search_path))
+    try:
+        yield app
+    except Exception as error:
+        if is_complaint(error):
+            raise complaint(error, app.options, keys) from error
+        raise
+    finally:
+        GlobalHydra.instance().clear()
+
+
+def output_directory(config: DictConfig) -> Path:
+    """Hydra's output directory of a single run, which may not exist yet."""
+    before = HydraConfig.instance().cfg
+    HydraConfig.instance().set_config(config)
+    try:
+        return Path(str(OmegaConf.select(config, "hydra.run.dir")))
+    finally:
+        HydraConfig.instance().cfg = before
+
+
+def running_directory() -> Path:
+    """Hydra's output directory of the task that is running."""
+    return Path(HydraConfig.get().runtime.output_dir)

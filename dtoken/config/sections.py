@@ -1,0 +1,138 @@
+"""The sections of a configuration that no other part of the package defines, and who defines the others."""
+
+import os
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Any, ClassVar
+
+from dtoken.engine.run import Recording, Stop
+from dtoken.errors import InputError
+from dtoken.schedule.clock import TimeModel
+
+# config name -> class; modules are loaded when they are needed
+SOURCES = {
+    "synthetic": "dtoken.data.synthetic.Synthetic",
+    "rcv1_like": "dtoken.data.rcv1_like.Rcv1Like",
+    "svmlight": "dtoken.data.svmlight.Svmlight",
+    "npz": "dtoken.data.matrices.Npz",
+    "anndata": "dtoken.data.matrices.AnnData",
+}
+SOURCE_HIDDEN = ("threads",)  # not a property of the data
+
+
+def source_class(kind: str) -> type[Any]:
+    """The class of a source of data."""
+    module, _, name = SOURCES[kind].rpartition(".")
+    found: type[Any] = getattr(import_module(module), name)
+    return found
+
+
+@dataclass(frozen=True)
+class Problem:
+    """What is minimised.
+
+    Parameters
+    ----------
+    loss
+        ``logistic``, ``squared`` or ``smooth_hinge``.
+    sigma
+        Regularisation of each node.
+    """
+
+    loss: str = "logistic"
+    sigma: float = 1e-3
+
+    def __post_init__(self) -> None:
+        from dtoken.problem.losses import get_loss
+
+        get_loss(self.loss)
+        if not 0 < self.sigma < float("inf"):
+            raise InputError(f"problem.sigma={self.sigma} must be a positive number; use for instance 1e-3")
+
+
+@dataclass(frozen=True)
+class Record(Recording):
+    """When to measure, and what to keep.
+
+    Parameters
+    ----------
+    every_passes, every_jumps
+        Measure each time that so many passes or jumps have gone by.
+    events
+        Write the event log.
+    accuracies
+        For which suboptimalities to say what it took to reach them.
+    """
+
+    events: bool = False
+    accuracies: tuple[float, ...] = (1e-2, 1e-4, 1e-6, 1e-8)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for accuracy in self.accuracies:
+            if not accuracy > 0:
+                raise InputError(f"record.accuracies has {accuracy}, but a suboptimality to reach is positive")
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """How often to keep what is needed to go on after an interruption.
+
+    Parameters
+    ----------
+    every
+        Record points from one checkpoint to the next; None: never.
+    """
+
+    every: int | None = 10
+
+    def __post_init__(self) -> None:
+        if self.every is not None and self.every < 1:
+            raise InputError(f"checkpoint.every={self.every} must be at least 1, or null for no checkpoints")
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """Where the events come from.
+
+    Parameters
+    ----------
+    replay
+        An event log, whose events are taken instead of drawn ones.
+    """
+
+    replay: str | None = None
+
+
+@dataclass(frozen=True)
+class Local:
+    """Threads of this process.
+
+    Parameters
+    ----------
+    threads
+        How many; None: one per processor.
+    """
+
+    threads: int | None = None
+    kind: ClassVar[str] = "local"
+
+    def __post_init__(self) -> None:
+        if self.threads is not None and not 1 <= self.threads <= 1024:
+            raise InputError(f"engine.threads={self.threads} must lie between 1 and 1024; null is one per processor")
+
+    def threads_for(self, nodes: int) -> int:
+        """Threads for so many nodes: never more than nodes."""
+        available = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+        return min(self.threads or available, nodes)
+
+
+ENGINES: dict[str, type[Local]] = {"local": Local}
+
+SECTIONS: dict[str, type[Any]] = {
+    "stop": Stop,
+    "record": Record,
+    "time": TimeModel,
+    "checkpoint": Checkpoint,
+    "schedule": Schedule,
+}

@@ -1,0 +1,251 @@
+"""All settings of a run as one value, however they were given."""
+
+from collections.abc import Collection, Mapping
+from dataclasses import asdict, dataclass, field, fields, is_dataclass
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any, cast
+
+from dtoken.algorithms.contract import Method
+from dtoken.algorithms.registry import METHODS, method_class
+from dtoken.config.sections import (
+    ENGINES,
+    SECTIONS,
+    SOURCE_HIDDEN,
+    SOURCES,
+    Checkpoint,
+    Local,
+    Problem,
+    Record,
+    Schedule,
+    source_class,
+)
+from dtoken.config.values import NOT_GIVEN, check_keys, construct, defaults, plain, typed
+from dtoken.data.labels import Labels, check_labels
+from dtoken.data.partition import Partition
+from dtoken.data.rows import Source
+from dtoken.data.sources import open_source
+from dtoken.engine.run import Stop
+from dtoken.errors import InputError
+from dtoken.graph.topologies import parameters
+from dtoken.graph.walks import KINDS as WALKS
+from dtoken.schedule.clock import TimeModel
+
+ROOT_KEYS = ("data", "nodes", "partition", "problem", "graph", "algorithm", "engine", "seed", *SECTIONS)
+FREE = ("stop", "engine", "checkpoint", "data.store", "record.accuracies")  # a run may go on with others
+
+
+@dataclass(frozen=True)
+class Graph:
+    """A topology and a walk over it."""
+
+    kind: str = "complete"
+    walk: str = "simple"
+    params: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Everything that a run depends on."""
+
+    source: Source
+    partition: Partition
+    problem: Problem
+    graph: Graph
+    method: Method
+    seed: int
+    stop: Stop
+    record: Record
+    time: TimeModel
+    checkpoint: Checkpoint
+    schedule: Schedule
+    engine: Local
+    labels: Labels = "auto"
+    store: Path | None = None  # folder of stores
+
+    def __post_init__(self) -> None:
+        nodes = self.partition.nodes
+        tokens = len(self.method.token_start(nodes))
+        if tokens > nodes:
+            raise InputError(f"algorithm.tokens={tokens} but there are only {nodes} nodes; use tokens<={nodes}")
+        if not 0 <= self.seed < 2**64:
+            raise InputError(f"seed={self.seed} must be an integer from 0 to 2**64 - 1")
+        if self.stop.suboptimality is not None and self.record.every_passes is None and self.record.every_jumps is None:
+            raise InputError("stop.suboptimality is looked at when it is recorded; set record.every_passes or every_jumps")
+
+    def as_config(self) -> dict[str, Any]:
+        """The settings as the command line has them."""
+        partition = asdict(self.partition)
+        nodes = partition.pop("nodes")
+        sections = {name: asdict(getattr(self, name)) for name in SECTIONS}
+        config = {
+            "data": {**_described(self.source), "labels": self.labels, "store": self.store},
+            "nodes": nodes,
+            "partition": partition,
+            "problem": asdict(self.problem),
+            "graph": {"kind": self.graph.kind, "walk": self.graph.walk, **self.graph.params},
+            "algorithm": {"_target_": _target(type(self.method)), **asdict(cast(Any, self.method))},
+            "engine": {"kind": self.engine.kind, **asdict(self.engine)},
+            "seed": self.seed,
+        }
+        return cast("dict[str, Any]", plain(config | sections))
+
+    def identity(self) -> dict[str, Any]:
+        """The settings on which the result depends, by full key."""
+        return {key: value for key, value in flat(self.as_config()).items() if not key.startswith(FREE)}
+
+
+def flat(config: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Nested settings by their full keys.
+
+    Examples
+    --------
+    >>> flat({"stop": {"passes": 3}, "seed": 0})
+    {'stop.passes': 3, 'seed': 0}
+    """
+    found: dict[str, Any] = {}
+    for key, value in config.items():
+        found |= flat(value, f"{prefix}{key}.") if isinstance(value, Mapping) else {f"{prefix}{key}": value}
+    return found
+
+
+def settings_from(config: Mapping[str, Any], chosen: Mapping[str, str], given: Collection[str] = ()) -> Settings:
+    """Settings from a composed configuration.
+
+    Parameters
+    ----------
+    config
+        The configuration, as plain values.
+    chosen
+        Which option of each group was chosen.
+    given
+        Keys that the user gave, as opposed to those that come from an option.
+    """
+    check_keys(config, ROOT_KEYS, "", "dtoken")
+    for key in ("data", "partition", "problem", "graph", "algorithm", "engine", *SECTIONS):
+        if not isinstance(config.get(key, {}), Mapping):
+            raise InputError(f"{key}={config[key]} is not a section; set its keys, as in {key}.KEY=VALUE")
+    algorithm = dict(config.get("algorithm", {}))
+    base = chosen.get("algorithm", "")
+    if base in METHODS and algorithm.get("_target_") not in (None, base, _target(method_class(base))):
+        # another class than the option's: what the option brought along is not meant for it
+        inherited = defaults(method_class(base))
+        algorithm = {
+            key: value
+            for key, value in algorithm.items()
+            if f"algorithm.{key}" in given or key not in inherited or inherited[key] != value
+        }
+    return make_settings(**{**config, "algorithm": algorithm})
+
+
+def make_settings(
+    data: Any = "synthetic",
+    nodes: int = 8,
+    partition: Any = None,
+    problem: Any = None,
+    graph: Any = "complete",
+    algorithm: Any = "tvr",
+    engine: Any = "local",
+    seed: int = 0,
+    **sections: Any,
+) -> Settings:
+    """Settings from parts, each an object, a name, or a mapping of its keys."""
+    nodes = typed("nodes", nodes, int)
+    source, labels, store = _data(data)
+    if not isinstance(partition, Partition):
+        partition = construct(Partition, partition or {}, "partition", "partition", ("nodes",), nodes=nodes)
+    return Settings(
+        source=source,
+        partition=partition,
+        problem=_section(Problem, problem, "problem"),
+        graph=_graph(graph),
+        method=_method(algorithm),
+        seed=typed("seed", seed, int),
+        engine=_engine(engine),
+        labels=labels,
+        store=store,
+        **{name: _section(kind, sections.get(name), name) for name, kind in SECTIONS.items()},
+    )
+
+
+def _section(kind: type[Any], value: Any, where: str) -> Any:
+    return value if isinstance(value, kind) else construct(kind, value or {}, where, where)
+
+
+def _data(value: Any) -> tuple[Source, Labels, Path | None]:
+    if isinstance(value, str | Path):
+        if str(value) not in SOURCES:
+            return open_source(str(value)), "auto", None
+        value = {"kind": str(value)}
+    if not isinstance(value, Mapping):
+        return value, "auto", None
+    keys = dict(value)
+    kind = keys.pop("kind", "synthetic")
+    _check_name("data", kind, SOURCES)
+    labels, store = keys.pop("labels", "auto"), keys.pop("store", None)
+    check_labels(labels)
+    source = construct(source_class(kind), keys, "data", kind, SOURCE_HIDDEN)
+    return source, labels, typed("data.store", store, Path | None)
+
+
+def _graph(value: Any) -> Graph:
+    if isinstance(value, Graph):
+        return value
+    keys = {"kind": value} if isinstance(value, str) else dict(value)
+    kind, walk = keys.pop("kind", "complete"), keys.pop("walk", "simple")
+    allowed = parameters(kind)
+    check_keys(keys, ["walk", *allowed], "graph", f"graph={kind}")
+    _check_name("graph.walk", walk, WALKS)
+    given = {key: value for key, value in keys.items() if value not in (None, NOT_GIVEN)}
+    for key, default in allowed.items():
+        if default is ... and key not in given:
+            raise InputError(f"graph={kind} needs graph.{key}; give graph.{key}=VALUE")
+    return Graph(kind, walk, given)
+
+
+def _method(value: Any) -> Method:
+    if not isinstance(value, str | Mapping):
+        return cast(Method, value)
+    keys: dict[str, Any] = {"_target_": value} if isinstance(value, str) else dict(value)
+    target = str(keys.pop("_target_", "tvr"))
+    kind = method_class(target)
+    name = next((name for name in METHODS if target in (name, _target_of(name))), kind.__name__)
+    if not (isinstance(kind, type) and is_dataclass(kind)):
+        raise InputError(f"algorithm._target_={target} is not a dataclass; see docs/algorithms.md for what a method is")
+    method = construct(kind, keys, "algorithm", name)
+    lacking = [part for part in ("constants", "law", "schedule", "start", "models", "local") if not hasattr(method, part)]
+    if lacking:
+        raise InputError(f"algorithm._target_={target} is not a token method: it has no {lacking[0]}")
+    return cast(Method, method)
+
+
+def _engine(value: Any) -> Local:
+    if isinstance(value, Local):
+        return value
+    keys = {"kind": value} if isinstance(value, str) else dict(value)
+    kind = keys.pop("kind", "local")
+    _check_name("engine", kind, ENGINES)
+    return construct(ENGINES[kind], keys, "engine", kind)
+
+
+def _check_name(key: str, value: Any, known: Collection[str]) -> None:
+    if value not in known:
+        close = get_close_matches(str(value), known, 1)
+        hint = f"did you mean {close[0]}? Use" if close else "use"
+        raise InputError(f"{key}={value} is not known; {hint} one of {', '.join(known)}")
+
+
+def _described(source: Source) -> dict[str, Any]:
+    for kind in SOURCES:
+        if type(source) is source_class(kind):
+            keys = {field.name for field in fields(cast(Any, source))} - {*SOURCE_HIDDEN}
+            return {"kind": kind, **{key: getattr(source, key) for key in sorted(keys)}}
+    return dict(source.identity())
+
+
+def _target(kind: type[Any]) -> str:
+    return f"{kind.__module__}.{kind.__qualname__}"
+
+
+def _target_of(name: str) -> str:
+    return f"dtoken.algorithms.{name}.{METHODS[name]}"

@@ -1,0 +1,61 @@
+"""The state of some nodes and tokens as named arrays: what checkpoints are made of, whoever hosts what later."""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dtoken.algorithms.contract import Arrays
+from dtoken.engine.plan import Traffic
+from dtoken.errors import RunError
+
+
+class Part(NamedTuple):
+    """The state of some nodes and tokens."""
+
+    nodes: NDArray[np.int64]  # numbers of the nodes
+    tokens: NDArray[np.int64]  # numbers of the tokens
+    first: NDArray[np.int64]  # (nodes + 1,) bounds of the nodes' rows
+    where: NDArray[np.int64]  # (K,) node that each token, here or not, mixed at last
+    turns: NDArray[np.int64]  # (K,) visits and meets of each token so far
+    arrays: dict[str, NDArray[Any]]  # nodes/<field> and tokens/<field>
+
+
+def take_part(
+    nodes: NDArray[np.int64],
+    first: NDArray[np.int64],
+    node_state: Arrays,
+    tokens: NDArray[np.int64],
+    token_state: Arrays,
+    traffic: Traffic,
+) -> Part:
+    """Copy the state of hosted ``nodes`` and of some ``tokens``."""
+    arrays = {f"nodes/{name}": array.copy() for name, array in node_state._asdict().items()}
+    arrays |= {f"tokens/{name}": array[tokens] for name, array in token_state._asdict().items()}
+    return Part(nodes.copy(), tokens.copy(), first.copy(), traffic.where.copy(), traffic.turns.copy(), arrays)
+
+
+def put_part(
+    part: Part, nodes: NDArray[np.int64], first: NDArray[np.int64], node_state: Arrays, token_state: Arrays
+) -> int:
+    """Copy back what concerns the hosted ``nodes``, and all tokens; return how many of the nodes there were."""
+    slot = {node: place for place, node in enumerate(nodes.tolist())}
+    found = 0
+    for place, node in enumerate(part.nodes.tolist()):
+        if node in slot:
+            found += 1
+            for name, array in node_state._asdict().items():
+                source = part.arrays[f"nodes/{name}"]
+                _of_node(array, first, slot[node])[...] = _of_node(source, part.first, place)
+    for name, array in token_state._asdict().items():
+        array[part.tokens] = part.arrays[f"tokens/{name}"]
+    return found
+
+
+def _of_node(array: NDArray[Any], first: NDArray[np.int64], place: int) -> NDArray[Any]:
+    """The entries of one node: arrays count nodes, or rows of nodes, along their first axis."""
+    if len(array) == len(first) - 1:
+        return array[place : place + 1]
+    if len(array) == first[-1]:
+        return array[first[place] : first[place + 1]]
+    raise RunError(f"a state array of length {len(array)} counts neither {len(first) - 1} nodes nor {first[-1]} rows")

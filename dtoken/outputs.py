@@ -1,0 +1,101 @@
+"""The run directory: what a run leaves (DESIGN: trajectory.parquet, summary.json, result.zarr), complete or absent."""
+
+import json
+import math
+import os
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from dtoken.algorithms.contract import Models
+from dtoken.config.settings import FREE, Settings, flat
+from dtoken.config.values import show
+from dtoken.engine.checkpoint import write_group
+from dtoken.engine.recorder import COLUMNS, Record
+from dtoken.engine.run import Stop
+from dtoken.errors import InputError, RunError
+
+TRAJECTORY, SUMMARY, RESULT = "trajectory.parquet", "summary.json", "result.zarr"
+RUNNING, DONE, FAILED, INTERRUPTED = "running", "done", "failed", "interrupted"
+
+
+def write_atomically(path: Path, write: Callable[[Path], None]) -> None:
+    """Let ``write`` fill a temporary file, and put it in the place of ``path``."""
+    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
+    try:
+        write(partial)
+        partial.replace(path)
+    except OSError as error:
+        partial.unlink(missing_ok=True)
+        raise RunError(f"cannot write {path}: {error.strerror or error}") from error
+
+
+def write_trajectory(directory: Path, records: Sequence[Record]) -> None:
+    """Write ``trajectory.parquet``, one row per record point."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    table = pa.table({name: [getattr(record, name) for record in records] for name in COLUMNS})
+    write_atomically(directory / TRAJECTORY, lambda path: pq.write_table(table, path))
+
+
+def write_result(directory: Path, models: Models) -> None:
+    """Write ``result.zarr``: the final models of tokens and nodes, and the estimate."""
+    arrays = {"tokens": models.tokens, "nodes": models.nodes, "theta": estimate(models)}
+    write_group(directory / RESULT, arrays, {})
+
+
+def estimate(models: Models) -> Any:
+    """The model that a run ends with: the mean of the tokens."""
+    return models.tokens.mean(axis=0)
+
+
+def write_summary(directory: Path, summary: Mapping[str, Any]) -> None:
+    """Write ``summary.json``; numbers that JSON does not know are null."""
+    text = json.dumps(_finite(summary), indent=2, allow_nan=False) + "\n"
+    write_atomically(directory / SUMMARY, lambda path: _write_text(path, text))
+
+
+def _write_text(path: Path, text: str) -> None:
+    path.write_text(text, encoding="utf-8")
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {key: _finite(entry) for key, entry in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(entry) for entry in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def earlier_summary(directory: Path, settings: Settings) -> dict[str, Any] | None:
+    """The summary of a run of the same settings in ``directory``; other settings are refused."""
+    try:
+        summary: dict[str, Any] = json.loads((directory / SUMMARY).read_text(encoding="utf-8"))
+        before, now = flat(summary["config"]), settings.identity()
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError, KeyError, TypeError):
+        raise InputError(f"{directory / SUMMARY} is damaged; delete it, or use another directory") from None
+    before = {key: value for key, value in before.items() if not key.startswith(FREE)}
+    other = [key for key in now | before if before.get(key) != now.get(key)]
+    if other:
+        listed = ", ".join(f"{key}={show(before.get(key))} (now {show(now.get(key))})" for key in other[:4])
+        more = f" and {len(other) - 4} more" if len(other) > 4 else ""
+        raise InputError(f"{directory} holds a run with other settings: {listed}{more}; use another directory")
+    return summary
+
+
+def stop_reached(summary: Mapping[str, Any], stop: Stop) -> bool:
+    """Whether the run of ``summary`` went as far as ``stop`` asks for."""
+    end, rows = summary["end"], summary["data"]["rows"]
+    return bool(
+        (stop.passes is not None and end["gradients"] >= math.ceil(stop.passes * rows))
+        or (stop.jumps is not None and end["jumps"] >= stop.jumps)
+        or (stop.events is not None and end["event"] >= stop.events)
+        or (
+            stop.suboptimality is not None
+            and end["suboptimality"] is not None
+            and end["suboptimality"] <= stop.suboptimality
+        )
+    )

@@ -1,0 +1,62 @@
+"""Where a result comes from: versions, the state of the code, the machine, the command."""
+
+import os
+import platform
+import subprocess
+import sys
+from datetime import UTC, datetime
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any
+
+import dtoken
+
+PACKAGES = ("numpy", "scipy", "numba", "llvmlite", "zarr", "networkx", "pyarrow", "hydra-core")
+
+
+def provenance() -> dict[str, Any]:
+    """Versions, git state of the working directory, host and command line, as JSON values.
+
+    Examples
+    --------
+    >>> provenance()["dtoken"] == dtoken.__version__
+    True
+    """
+    return {
+        "dtoken": dtoken.__version__,
+        "python": platform.python_version(),
+        "packages": {name: found for name in PACKAGES if (found := _version(name))},
+        "git": git_state(),
+        "host": platform.node(),
+        "platform": platform.platform(),
+        "processors": os.cpu_count(),
+        "command": sys.argv,
+    }
+
+
+def now() -> str:
+    """The time, in UTC."""
+    return datetime.now(UTC).isoformat(timespec="seconds")
+
+
+def git_state() -> dict[str, Any] | None:
+    """Commit of the working directory and whether it has changes; None where there is no git repository."""
+    commit = _git("rev-parse", "HEAD")
+    if commit is None:
+        return None
+    changes = _git("status", "--porcelain", "--untracked-files=no")
+    return {"commit": commit, "dirty": bool(changes)}
+
+
+def _git(*arguments: str) -> str | None:
+    try:
+        done = subprocess.run(["git", *arguments], capture_output=True, text=True, timeout=10, check=False)
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    return done.stdout.strip() if done.returncode == 0 else None
+
+
+def _version(name: str) -> str | None:
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return None

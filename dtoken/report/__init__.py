@@ -1,0 +1,1 @@
+"""How runs went: figures and, later, the page about a sweep."""

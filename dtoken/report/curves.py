@@ -1,0 +1,56 @@
+"""Curves of suboptimality, one per run."""
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from dtoken.errors import InputError
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.axes import Axes
+
+# Okabe and Ito's palette: told apart by colour-blind readers, too
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#F0E442")
+DASHES = ("-", "--", ":", "-.")
+LABELS = {
+    "passes": "passes over the data",
+    "jumps": "jumps of tokens",
+    "messages": "messages",
+    "gradients": "gradients",
+    "time": "ideal time",
+    "wall": "seconds",
+    "event": "events",
+}
+
+
+def plot_curves(runs: Mapping[str, "pd.DataFrame"], x: str = "passes", ax: "Axes | None" = None) -> "Axes":
+    """Draw the suboptimality of runs, on a logarithmic scale.
+
+    Parameters
+    ----------
+    runs
+        Trajectories by the name to show.
+    x
+        Column of the trajectories for the horizontal axis.
+    ax
+        Where to draw; None makes a new figure.
+    """
+    if x not in LABELS:
+        raise InputError(f"x={x} is not a column to plot against; use one of {', '.join(LABELS)}")
+    if ax is None:
+        from matplotlib.figure import Figure
+
+        ax = Figure(figsize=(6.4, 4.0), layout="constrained").add_subplot()
+    for number, (name, trajectory) in enumerate(runs.items()):
+        positive = trajectory[trajectory["suboptimality"] > 0]  # rounding may put the end below the optimum
+        style = {"color": COLOURS[number % len(COLOURS)], "linestyle": DASHES[number // len(COLOURS) % len(DASHES)]}
+        ax.plot(positive[x], positive["suboptimality"], label=name, linewidth=1.8, **style)
+    ax.set_yscale("log")
+    ax.set_xlabel(LABELS[x])
+    ax.set_ylabel("suboptimality  F(θ) − F*")
+    ax.grid(True, which="major", color="0.9")
+    for side in ("top", "right"):
+        ax.spines[side].set_visible(False)
+    if len(runs) > 1:
+        ax.legend(frameon=False)
+    return ax

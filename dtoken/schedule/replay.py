@@ -1,0 +1,160 @@
+"""Replaying an event log: the same events, and with the same settings the same bits."""
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from dtoken.compiled import compiled
+from dtoken.errors import InputError
+from dtoken.schedule.events import GIVEN, KINDS, LOCAL, MEET, MOVE, NO_SAMPLE, NONE, VISIT, Events
+from dtoken.schedule.log import METADATA, SCHEMA, even_tables
+from dtoken.schedule.stream import SEGMENT_STEPS, Law, Start, first_start
+
+
+@dataclass(frozen=True)
+class Replayed:
+    """A schedule that is read from a log."""
+
+    path: Path
+    size: int  # events
+    law: Law
+    token_start: NDArray[np.int64]  # (K,) the tokens' first nodes
+
+    def segments(self, start: Start) -> Iterator[tuple[Events, Start]]:
+        """Yield the events from ``start`` on, segment by segment."""
+        for table in even_tables([self.path], SEGMENT_STEPS, start.segment * SEGMENT_STEPS, self.size):
+            events, start = self._events(_columns(table), start)
+            yield events, start
+
+    def _events(self, columns: dict[str, NDArray[Any]], start: Start) -> tuple[Events, Start]:
+        kind, node, token = columns["kind"], columns["node"].copy(), columns["token"]
+        positions = start.positions.copy()
+        source = np.full(len(kind), NONE, np.int32)
+        jumps = _follow(kind, node, token, source, positions)
+        draw = np.where(columns["sample"] >= 0, GIVEN - columns["sample"], NO_SAMPLE)
+        at = columns["at"]
+        if not self.law.continuized:
+            before = round(start.at / self.law.unit)  # steps; a move belongs to the step that follows it
+            ends = kind != MOVE
+            at = self.law.unit * (before + 1 + np.cumsum(ends) - ends)
+            last = float(self.law.unit * (before + np.count_nonzero(ends)))
+        else:
+            last = float(at[-1])
+        events = Events(kind, node, source, token, columns["other"], draw, at)
+        return events, Start(start.segment + 1, positions, start.jumps + jumps, last)
+
+
+def _columns(table: pa.Table) -> dict[str, NDArray[Any]]:
+    """The columns of a table as arrays; kinds as their numbers, -1: unknown."""
+    found: dict[str, NDArray[Any]] = {}
+    for name in SCHEMA.names:
+        column = table[name].combine_chunks()
+        if name == "kind":
+            if not pa.types.is_dictionary(column.type):
+                column = column.dictionary_encode()
+            words = column.dictionary.to_pylist()
+            codes = np.array([KINDS.index(word) if word in KINDS else NONE for word in words], np.int8)
+            found[name] = codes[column.indices.to_numpy(zero_copy_only=False)]
+        else:
+            wanted = SCHEMA.field(name).type.to_pandas_dtype()
+            found[name] = column.to_numpy(zero_copy_only=False).astype(wanted)
+    return found
+
+
+@compiled
+def _follow(
+    kind: NDArray[np.int8],
+    node: NDArray[np.int32],
+    token: NDArray[np.int32],
+    source: NDArray[np.int32],
+    positions: NDArray[np.int64],
+) -> int:
+    """Fill in where tokens come from and where they meet; return the number of jumps."""
+    jumps = 0
+    for event in range(len(kind)):
+        if kind[event] == VISIT or kind[event] == MOVE:
+            source[event] = positions[token[event]]
+            positions[token[event]] = node[event]
+            jumps += 1
+        elif kind[event] == MEET:
+            node[event] = positions[token[event]]
+    return jumps
+
+
+def open_log(path: Path, law: Law, rows: Sequence[int], *, draws_samples: bool, meets: bool) -> Replayed:
+    """Open a log, or say why it does not fit.
+
+    Parameters
+    ----------
+    path
+        The log.
+    law
+        The law of the method that is to replay it.
+    rows
+        Rows of each node.
+    draws_samples, meets
+        Whether local steps of the method use single samples, and whether its tokens meet.
+    """
+    name = f"schedule.replay={path}"
+    n, tokens = len(rows), law.tokens
+    try:
+        with pq.ParquetFile(path) as file:
+            columns, size = file.schema_arrow.names, file.metadata.num_rows
+            facts = json.loads((file.schema_arrow.metadata or {}).get(METADATA, b"{}"))
+    except OSError as error:
+        reason = (error.strerror or "it is not a parquet file").lower()
+        raise InputError(f"{name} cannot be read: {reason}") from None
+    except (pa.ArrowException, ValueError):
+        raise InputError(f"{name} is not an event log: it is not a parquet file") from None
+    if missing := [column for column in SCHEMA.names if column not in columns]:
+        raise InputError(f"{name} is not an event log: it has no column {missing[0]}")
+    for fact, ours, key in (("n", n, "nodes"), ("tokens", tokens, "algorithm.tokens")):
+        if facts.get(fact, ours) != ours:
+            raise InputError(f"{name} was recorded with {key}={facts[fact]}, this run has {key}={ours}; use the same")
+    start = np.array(facts.get("token_start", first_start(n, tokens).positions), np.int64)
+    log = Replayed(path, size, law, start)
+    sizes = np.asarray(rows)
+    done = 0
+    for table in even_tables([path], SEGMENT_STEPS, 0, size):
+        found = _columns(table)
+        fault = _fault(found, law, sizes, draws_samples, meets)
+        if fault is not None:
+            raise InputError(f"{name} does not fit: event {done + fault[0]:,} {fault[1]}")
+        done += len(found["kind"])
+    return log
+
+
+def _fault(
+    columns: dict[str, NDArray[Any]], law: Law, rows: NDArray[Any], draws_samples: bool, meets: bool
+) -> tuple[int, str] | None:
+    """The first event, counted from 0, that cannot happen, and why."""
+    kind, node, sample, token, other = (columns[name] for name in ("kind", "node", "sample", "token", "other"))
+    n = len(rows)
+    jump = (kind == VISIT) | (kind == MOVE)
+    at_node = jump | (kind == LOCAL)
+    wrong_node = at_node & ((node < 0) | (node >= n))
+    size = rows[np.where(wrong_node | ~at_node, 0, node)]
+    with_sample = ((kind == LOCAL) & draws_samples) | ((kind == VISIT) & law.computing_visits)
+    carries = jump | (kind == MEET)
+    checks = [
+        (kind == NONE, lambda e: "is of an unknown kind"),
+        (wrong_node, lambda e: f"is at node {node[e]}, but nodes are 0 to {n - 1}"),
+        (carries & ((token < 0) | (token >= law.tokens)), lambda e: f"has token {token[e]} of {law.tokens}"),
+        ((kind == MEET) & (not meets), lambda e: "is a meeting, but tokens of this method do not meet"),
+        ((kind == MEET) & ((other < 0) | (other >= law.tokens) | (other == token)), lambda e: f"meets {other[e]}"),
+        (with_sample & (sample < 0), lambda e: "has no sample, but this method uses one"),
+        (~with_sample & (sample >= 0), lambda e: "has a sample, but this method uses none there"),
+        (with_sample & (sample >= size), lambda e: f"uses sample {sample[e]} of a node with {size[e]} rows"),
+    ]
+    faults = [(int(np.argmax(wrong)), why) for wrong, why in checks if wrong.any()]
+    if not faults:
+        return None
+    first, why = min(faults, key=lambda fault: fault[0])
+    return first, why(first)

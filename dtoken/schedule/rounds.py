@@ -1,0 +1,129 @@
+"""Schedules of methods that exchange messages in rounds: the same pattern again and again, or two patterns in random order.
+
+Token k is the message of node k. A node loads it, and it is delivered to one node after the other; on the ideal clock all
+deliveries happen at once, tau_comm after the load. The order in the pattern fixes the order of the sums at the receivers.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dtoken.schedule.events import DELIVER, LOAD, LOCAL, NO_SAMPLE, NONE, VISIT, Events, concatenate
+from dtoken.schedule.stream import SEGMENT_STEPS, Start
+
+Nodes = NDArray[np.int32]
+
+
+def local_steps(n: int) -> Events:
+    """Every node takes a local step."""
+    return _part(LOCAL, np.arange(n))
+
+
+def all_to_all(n: int) -> Events:
+    """Every node sends its message to all others; everybody receives (and loads) in the order of the nodes."""
+    return concatenate(
+        [part for i in range(n) for part in (_load(i), _part(DELIVER, np.delete(np.arange(n), i), i, i))]
+    )
+
+
+def exchange(neighbours: Sequence[Nodes]) -> Events:
+    """Every node sends its message to its neighbours, after all messages are loaded."""
+    loads = [_load(i) for i in range(len(neighbours))]
+    return concatenate(loads + [_part(DELIVER, targets, i, i) for i, targets in enumerate(neighbours)])
+
+
+def two_laps(n: int) -> Events:
+    """One token goes around all nodes, twice."""
+    nodes = np.arange(2 * n)
+    return _part(VISIT, (nodes + 1) % n, nodes % n, 0)
+
+
+def star(n: int) -> Events:
+    """Every node sends its message to the server, node 0, which then sends one to every node; also to itself."""
+    up = [part for i in range(n) for part in (_load(i), _part(DELIVER, np.array([0]), i, i))]
+    return concatenate([*up, _load(0), _part(DELIVER, np.arange(n), 0, 0)])
+
+
+def _load(i: int) -> Events:
+    return _part(LOAD, np.array([i]), NONE, i)
+
+
+def _part(kind: int, node: NDArray[np.integer], source: int | NDArray[np.integer] = NONE, token: int = NONE) -> Events:
+    size = len(node)
+    return Events(
+        kind=np.full(size, kind, np.int8),
+        node=node.astype(np.int32),
+        source=np.full(size, source, np.int32),
+        token=np.full(size, token, np.int32),
+        other=np.full(size, NONE, np.int32),
+        draw=np.full(size, NO_SAMPLE),
+        at=np.zeros(size),
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class Rounds:
+    """An endless schedule that repeats one round.
+
+    Examples
+    --------
+    >>> round_ = concatenate([all_to_all(3), local_steps(3)])
+    >>> events, _ = next(Rounds(round_).segments(Start(0, np.arange(3), 0, 0.0)))
+    >>> events.size % round_.size, events.at[:3].tolist()
+    (0, [1.0, 2.0, 3.0])
+    """
+
+    pattern: Events  # of one round
+
+    def segments(self, start: Start) -> Iterator[tuple[Events, Start]]:
+        """Yield the events from ``start`` on, segment by segment."""
+        segment = concatenate([self.pattern] * max(1, SEGMENT_STEPS // self.pattern.size))
+        while True:
+            events, start = _numbered(segment, start)
+            yield events, start
+
+
+@dataclass(frozen=True, eq=False)
+class RandomRounds:
+    """An endless schedule whose steps are an exchange with probability ``p``, else a local step at every node.
+
+    As in ``stream.Drawn``, the numbers of a segment depend on the seed and the segment's number only.
+    """
+
+    seed: int
+    p: float
+    exchange: Events
+    n: int
+
+    def segments(self, start: Start) -> Iterator[tuple[Events, Start]]:
+        """Yield the events from ``start`` on, segment by segment."""
+        patterns = concatenate([self.exchange, local_steps(self.n)])
+        steps = max(1, SEGMENT_STEPS // max(self.exchange.size, self.n))
+        while True:
+            generator = np.random.Generator(
+                np.random.Philox(key=np.array([self.seed, 0], np.uint64), counter=[0, 0, 0, start.segment])
+            )
+            exchanging = generator.random(steps) < self.p
+            draws = generator.random((steps, self.n))
+            sizes = np.where(exchanging, self.exchange.size, self.n)
+            step = np.repeat(np.arange(steps), sizes)
+            place = np.arange(len(step)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+            chosen = np.where(exchanging[step], place, self.exchange.size + place)
+            columns = Events(*(column[chosen] for column in patterns))
+            local = ~exchanging[step]
+            columns.draw[local] = draws[step[local], place[local]]
+            events, start = _numbered(columns, start)
+            yield events, start
+
+
+def _numbered(events: Events, start: Start) -> tuple[Events, Start]:
+    """The events with their times, one after the other, and the start of the next segment."""
+    events = events._replace(at=start.at + np.arange(1.0, events.size + 1))
+    carried = np.flatnonzero(events.token >= 0)[::-1]
+    tokens, last = np.unique(events.token[carried], return_index=True)
+    positions = start.positions.copy()
+    positions[tokens] = events.node[carried[last]]
+    jumps = int(np.count_nonzero((events.kind == VISIT) | (events.kind == DELIVER)))
+    return events, Start(start.segment + 1, positions, start.jumps + jumps, float(events.at[-1]))

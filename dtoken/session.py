@@ -1,0 +1,233 @@
+"""One run from settings to result: what the command and ``dtoken.run`` share."""
+
+import hashlib
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+
+from dtoken import outputs, summary
+from dtoken.compiled import is_cached
+from dtoken.config.settings import Settings
+from dtoken.config.values import plain
+from dtoken.data.build import Watcher
+from dtoken.data.ingest import default_store_root, ingest, store_key
+from dtoken.data.store import ShardStore
+from dtoken.engine.executor import executor
+from dtoken.engine.experiment import Experiment, prepare
+from dtoken.engine.local import LocalEngine
+from dtoken.engine.recorder import Record
+from dtoken.engine.run import Outcome, Watch, run
+from dtoken.errors import InputError
+from dtoken.graph.topologies import build
+from dtoken.graph.walks import Walk, walk
+from dtoken.problem.finite_sum import FiniteSum
+from dtoken.problem.losses import get_loss
+from dtoken.provenance import now, provenance
+from dtoken.result import Result
+from dtoken.schedule.events import Events
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A run that can begin: everything was checked and computed."""
+
+    settings: Settings
+    store: ShardStore
+    found: bool  # the store was there already
+    experiment: Experiment
+    gap: float  # F(0) - F*, where tokens begin
+    threads: int
+
+
+class Observer(Protocol):
+    """Who looks on."""
+
+    def events(self, count: int) -> None:
+        """So many events happened."""
+
+    def record(self, record: Record) -> None:
+        """This was measured."""
+
+
+def prepare_run(settings: Settings, watcher: Watcher | None = None) -> Prepared:
+    """Check everything that can be checked, ingest the data, compute constants and optimum."""
+    watcher = watcher or Watcher()
+    steps = _walk(settings)
+    if settings.schedule.replay is not None and not Path(settings.schedule.replay).is_file():
+        raise InputError(f"schedule.replay={settings.schedule.replay} is not a file")
+    place = (settings.store or default_store_root()) / store_key(settings.source, settings.partition, settings.labels)
+    found = place.exists()
+    store = ingest(settings.source, settings.partition, root=settings.store, labels=settings.labels, watcher=watcher)
+    threads = settings.engine.threads_for(store.n)
+    problem = FiniteSum(store, get_loss(settings.problem.loss), settings.problem.sigma, threads=threads)
+    watcher.stage("computing constants and optimum")
+    experiment = prepare(problem, settings.method, steps, settings.time, settings.seed)
+    if settings.schedule.replay is not None:
+        experiment = _replaying(experiment, Path(settings.schedule.replay))
+    gap = problem.objective(np.zeros(problem.d)) - experiment.optimum.objective
+    return Prepared(settings, store, found, experiment, gap, threads)
+
+
+def _walk(settings: Settings) -> Walk:
+    graph = settings.graph
+    steps = walk(build(graph.kind, settings.partition.nodes, **graph.params), graph.walk)
+    if getattr(settings.method, "jumps", 1) == "auto":
+        steps.require_mixing()
+    return steps
+
+
+def _replaying(experiment: Experiment, path: Path) -> Experiment:
+    from dtoken.schedule.replay import open_log
+
+    method, rows = experiment.method, experiment.problem.shards.node_rows
+    log = open_log(
+        path, experiment.law, rows, draws_samples=method.draws_samples, meets=method.meet is not None
+    )
+    return replace(experiment, replay=log)
+
+
+def kernels_cached(prepared: Prepared) -> bool:
+    """Whether the executor of the method was compiled before."""
+    method = prepared.settings.method
+    return is_cached(executor(method.local, method.visit, method.meet))
+
+
+def execute(prepared: Prepared, directory: Path | None = None, observer: Observer | None = None) -> Result:
+    """Run to the end, from the last checkpoint in ``directory`` if there is one, and leave the result there."""
+    settings, experiment = prepared.settings, prepared.experiment
+    if directory is None and settings.record.events:
+        raise InputError("record.events=true needs a directory for the log; give directory=...")
+    report = _Report(prepared, directory)
+    report.write(outputs.RUNNING)
+    records: list[Record] = []
+    try:
+        with LocalEngine(
+            settings.method, experiment.constants, prepared.store, experiment.problem.loss, prepared.threads
+        ) as engine:
+            watch, finish_log = _watch(prepared, engine, directory, observer, records)
+            outcome = run(
+                experiment,
+                engine,
+                settings.stop,
+                settings.record,
+                directory=directory,
+                identity=_identity(prepared),
+                checkpoint_every=settings.checkpoint.every,
+                watch=watch,
+            )
+            finish_log()
+    except KeyboardInterrupt:
+        report.write(outputs.INTERRUPTED, records)
+        raise
+    except Exception as error:
+        report.write(outputs.FAILED, records, str(error))
+        raise
+    return report.finish(outcome)
+
+
+def _watch(
+    prepared: Prepared, engine: LocalEngine, directory: Path | None, observer: Observer | None, records: list[Record]
+) -> tuple[Watch, Callable[[], None]]:
+    """Whom to tell what, and what to do at the end."""
+    log = None
+    if prepared.settings.record.events and directory is not None:
+        from dtoken.schedule.log import LogWriter, samples_of
+
+        experiment = prepared.experiment
+        facts = {
+            "n": experiment.n,
+            "tokens": experiment.method.tokens,
+            "token_start": experiment.start.positions.tolist(),
+            "seed": experiment.seed,
+            "algorithm": type(experiment.method).__name__,
+            "data": prepared.store.path.name,
+        }
+        resolve = samples_of(engine.samples, engine.rows.first)
+        log = LogWriter(directory, facts, resolve, experiment.law.continuized)
+
+    def happened(events: Events) -> None:
+        if log is not None:
+            log.add(events)
+        if observer is not None:
+            observer.events(events.size)
+
+    def recorded(record: Record) -> None:
+        records.append(record)
+        if observer is not None:
+            observer.record(record)
+
+    def begun(events: int) -> None:
+        if log is not None:
+            log.begin(events)
+        if observer is not None:
+            observer.events(events)
+
+    watch = Watch(begun, happened, recorded, log.checkpoint if log else lambda: None)
+    return watch, log.finish if log else lambda: None
+
+
+def _identity(prepared: Prepared) -> str:
+    """Which run a checkpoint belongs to."""
+    content = {"settings": prepared.settings.identity(), "data": prepared.store.path.name}
+    return hashlib.sha256(json.dumps(content, sort_keys=True, default=str).encode()).hexdigest()
+
+
+class _Report:
+    """Writes the files of a run, if there is a directory for them."""
+
+    def __init__(self, prepared: Prepared, directory: Path | None) -> None:
+        self._prepared, self._directory = prepared, directory
+        settings, meta = prepared.settings, prepared.store.meta
+        self._head: dict[str, Any] = {
+            "algorithm": _name(settings),
+            "constants": summary.constants(prepared.experiment),
+            "data": {
+                "key": prepared.store.path.name,
+                "path": str(prepared.store.path),
+                "nodes": meta.n,
+                "features": meta.d,
+                "rows": meta.rows,
+                "nonzeros": meta.nonzeros,
+                "optimum": prepared.experiment.optimum.objective,
+            },
+            "graph": plain(summary.graph_facts(prepared.experiment)),
+            "provenance": provenance() | {"seed": settings.seed, "data": prepared.store.path.name, "started": now()},
+            "config": settings.as_config(),
+        }
+
+    def write(self, status: str, records: list[Record] | None = None, failure: str | None = None) -> dict[str, Any]:
+        experiment, settings = self._prepared.experiment, self._prepared.settings
+        records = records or []
+        content = {
+            "status": status,
+            "failure": failure,
+            **self._head,
+            "predicted_rate": summary.rate(experiment),
+            "paper_rate": summary.rate(experiment, "paper_rate"),
+            "rate_is_proved": summary.proved(experiment),
+            "measured_rate": summary.measured_rate(experiment, records),
+            "to_accuracy": summary.to_accuracy(records, settings.record.accuracies),
+            "end": records[-1].as_dict() if records else None,
+        }
+        content["provenance"] = {**self._head["provenance"], "ended": None if status == outputs.RUNNING else now()}
+        if self._directory is not None:
+            outputs.write_summary(self._directory, content)
+            if records:
+                outputs.write_trajectory(self._directory, records)
+        return content
+
+    def finish(self, outcome: Outcome) -> Result:
+        if self._directory is not None:
+            outputs.write_trajectory(self._directory, outcome.records)
+            outputs.write_result(self._directory, outcome.models)
+        status = outputs.FAILED if outcome.failure else outputs.DONE
+        content = self.write(status, outcome.records, outcome.failure)
+        return Result.of(outcome.records, content, outcome.models, self._directory)
+
+
+def _name(settings: Settings) -> str:
+    return type(settings.method).__name__.lower()

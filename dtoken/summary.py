@@ -1,0 +1,121 @@
+"""What is to be said about a run when it is over: constants, rates, what it took to reach each accuracy."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from dtoken.engine.experiment import Experiment
+from dtoken.engine.recorder import Record
+
+ROUNDING = 1e4 * np.finfo(np.float64).eps  # suboptimalities below this share of F* say little
+SPECTRUM_NODES = 500  # nodes up to which the spectral gap is quick to compute
+RATES = ("rate", "paper_rate")
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """What the theory says it takes to reach an accuracy."""
+
+    accuracy: float
+    steps: float
+    events: float
+    jumps: float
+    passes: float
+
+
+def constants(experiment: Experiment) -> dict[str, Any]:
+    """The constants of the method in the paper's names, and the tokens' first nodes."""
+    named = experiment.constants._asdict()
+    found = {name: _number(value) for name, value in named.items() if name not in RATES}
+    return found | {"token_start": experiment.start.positions.tolist()}
+
+
+def _number(value: Any) -> Any:
+    """A number, one number for all nodes, or a list of one for each."""
+    values = np.asarray(value).ravel().tolist()
+    return values[0] if len(set(values)) == 1 else values
+
+
+def rate(experiment: Experiment, name: str = "rate") -> float | None:
+    """A rate of the theory: by which share of itself the error falls at each step."""
+    value = getattr(experiment.constants, name, None)
+    return None if value is None else float(value)
+
+
+def proved(experiment: Experiment) -> bool:
+    """Whether the theory covers what is run: independent visits, and no heuristic step size."""
+    safe = getattr(experiment.method, "smoothness", None) != "factor"
+    independent = experiment.walk.iid or getattr(experiment.method, "jumps", 1) == "auto"
+    return safe and independent
+
+
+def predict(experiment: Experiment, accuracy: float, gap: float) -> Prediction | None:
+    """Steps until the proved rate has brought a suboptimality from ``gap`` to ``accuracy``."""
+    per_step = rate(experiment)
+    if per_step is None or not 0 < accuracy < gap:
+        return None
+    law, costs = experiment.law, experiment.costs
+    p_local = 1 - law.p_visit - law.p_meet
+    steps = math.log(gap / accuracy) / -math.log1p(-per_step)
+    visits = experiment.walk.stationary @ costs.visit
+    gradients = steps * (p_local * float(law.nodes @ costs.local) + law.p_visit * float(visits))
+    jumps = steps * law.p_visit * law.jumps
+    rows = int(experiment.facts.rows.sum())
+    return Prediction(accuracy, steps, steps * (1 + law.p_visit * (law.jumps - 1)), jumps, gradients / rows)
+
+
+def measured_rate(experiment: Experiment, records: Sequence[Record]) -> float | None:
+    """Rate per step by least squares on the logarithm of the suboptimality, as far as rounding allows."""
+    floor = ROUNDING * abs(experiment.optimum.objective)
+    points = []
+    for record in records:
+        if not record.suboptimality > floor:
+            break
+        moves = record.jumps * (experiment.law.jumps - 1) / experiment.law.jumps
+        points.append((record.event - moves, math.log(record.suboptimality)))
+    if len(points) < 3:
+        return None
+    steps, logs = np.array(points).T
+    slope = float(np.polyfit(steps, logs, 1)[0])
+    return -math.expm1(slope)
+
+
+def to_accuracy(records: Sequence[Record], accuracies: Sequence[float]) -> dict[str, dict[str, Any] | None]:
+    """For each accuracy what it took until the first record that reaches it; None: not reached.
+
+    Examples
+    --------
+    >>> record = Record(7, 2, 1, 5, 0.5, 9.0, 0.1, 1.0, 1e-3, 0.0, 0.0)
+    >>> to_accuracy([record], [1e-2, 1e-4])["0.01"]["jumps"]
+    2
+    """
+    found: dict[str, dict[str, Any] | None] = {}
+    for accuracy in accuracies:
+        first = next((record for record in records if record.suboptimality <= accuracy), None)
+        found[f"{accuracy:g}"] = first and {
+            "events": first.event,
+            "jumps": first.jumps,
+            "messages": first.messages,
+            "gradients": first.gradients,
+            "passes": first.passes,
+            "time": first.time,
+            "wall": first.wall,
+        }
+    return found
+
+
+def graph_facts(experiment: Experiment) -> dict[str, Any]:
+    """Kind, walk and, where it is quick to compute, spectral gap."""
+    walk = experiment.walk
+    quick = walk.iid or walk.n <= SPECTRUM_NODES
+    return {
+        "kind": walk.topology.kind,
+        "walk": walk.kind,
+        "nodes": walk.n,
+        **dict(walk.topology.params),
+        "spectral_gap": walk.spectral_gap if quick else None,
+        "jumps_per_visit": experiment.law.jumps,
+    }

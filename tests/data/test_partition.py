@@ -1,0 +1,168 @@
+"""Sizes, laws and reproducibility of partitions."""
+
+import tracemalloc
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.stats import binom, chi2, kstest
+
+from dtoken.data.partition import DROPPED, KINDS, Partition
+from dtoken.errors import InputError
+
+
+def assign(partition: Partition, y: np.ndarray, cuts: tuple[int, ...] = ()) -> np.ndarray:
+    """The node of every row, asked for in blocks that end at ``cuts``."""
+    function = partition.assignment(len(y), int((y > 0).sum()))
+    edges = [0, *sorted(cut for cut in cuts if cut <= len(y)), len(y)]
+    return np.concatenate([function(y[a:b]) for a, b in pairwise(edges)])
+
+
+def labels(rows: int, share: float = 0.4, seed: int = 0) -> np.ndarray:
+    return np.where(np.random.default_rng(seed).random(rows) < share, 1.0, -1.0)
+
+
+partitions = st.builds(
+    Partition,
+    nodes=st.integers(1, 9),
+    kind=st.sampled_from(KINDS),
+    seed=st.integers(0, 2**64 - 1),
+    sizes=st.sampled_from(["equal", "keep", "unequal"]),
+    alpha=st.floats(1e-3, 1e3),
+)
+
+
+@given(partitions, st.integers(9, 120), st.floats(0, 1), st.lists(st.integers(0, 120), max_size=5))
+def test_sizes_are_exact_and_blocks_do_not_matter(
+    partition: Partition, rows: int, share: float, cuts: list[int]
+) -> None:
+    y = labels(rows, share)
+    nodes = assign(partition, y)
+    sizes = np.bincount(nodes[nodes != DROPPED], minlength=partition.nodes)
+    assert sizes.tolist() == partition.node_sizes(rows).tolist()
+    if partition.sizes == "equal":
+        assert set(sizes.tolist()) == {rows // partition.nodes}
+        assert np.count_nonzero(nodes == DROPPED) == rows % partition.nodes
+    else:
+        assert sizes.sum() == rows
+        assert sizes.min() >= 1
+    if partition.sizes == "keep":
+        assert sizes.max() - sizes.min() <= 1
+    assert assign(partition, y, tuple(cuts)).tolist() == nodes.tolist()
+    assert assign(partition, y).tolist() == nodes.tolist()
+
+
+def test_contiguous_keeps_the_order_and_drops_the_end() -> None:
+    assert assign(Partition(3), labels(11)).tolist() == [0] * 3 + [1] * 3 + [2] * 3 + [DROPPED] * 2
+    assert assign(Partition(3, sizes="keep"), labels(11)).tolist() == [0] * 4 + [1] * 4 + [2] * 3
+
+
+def test_every_partition_of_given_sizes_is_equally_likely() -> None:
+    y = np.ones(6)
+    counts: dict[tuple[int, ...], int] = {}
+    trials = 9000
+    for seed in range(trials):
+        key = tuple(assign(Partition(3, "shuffled", seed), y).tolist())
+        counts[key] = counts.get(key, 0) + 1
+    assert len(counts) == 90  # 6! / (2! 2! 2!)
+    expected = trials / 90
+    statistic = sum((count - expected) ** 2 / expected for count in counts.values())
+    assert 0.001 < chi2.sf(statistic, 89) < 0.999
+
+
+def test_every_row_is_dropped_equally_often() -> None:
+    dropped = np.zeros(10)
+    for seed in range(4000):
+        dropped += assign(Partition(4, "shuffled", seed), np.ones(10)) == DROPPED
+    assert dropped.sum() == 2 * 4000
+    expected = 2 * 4000 / 10
+    # two of ten without replacement: the counts of the rows add up, hence 9 degrees of freedom
+    statistic = ((dropped - expected) ** 2 / (expected * (1 - 0.2)) * 9 / 10).sum()
+    assert 0.001 < chi2.sf(statistic, 9) < 0.999
+
+
+def test_shuffled_does_not_look_at_the_labels() -> None:
+    y = labels(20_000)
+    nodes = assign(Partition(4, "shuffled", 3), y)
+    for node in range(4):
+        positives = int((y[nodes == node] > 0).sum())
+        assert 1e-4 < binom.cdf(positives, 5000, (y > 0).mean()) < 1 - 1e-4
+
+
+def shares(alpha: float, nodes: int = 400, seed: int = 1, **options: str) -> np.ndarray:
+    y = labels(nodes * 500, 0.3, seed=9)
+    assigned = assign(Partition(nodes, "dirichlet", seed, alpha=alpha, **options), y)
+    return np.array([(y[assigned == node] > 0).mean() for node in range(nodes)])
+
+
+def test_label_skew_follows_the_dirichlet_law() -> None:
+    spreads = []
+    for alpha in (0.1, 1.0, 10.0, 1000.0):
+        found = shares(alpha)
+        assert found.mean() == pytest.approx(0.3, abs=0.005)  # there are only so many positive rows
+        # the variance of Beta(a p, a (1 - p)) is p (1 - p) / (a + 1)
+        spreads.append(found.std() / np.sqrt(0.3 * 0.7 / (alpha + 1)))
+    np.testing.assert_allclose(spreads, 1.0, atol=0.15)
+    assert kstest(shares(10.0), "beta", (3.0, 7.0)).pvalue > 1e-3
+
+
+def test_extreme_skew_separates_the_classes() -> None:
+    found = shares(1e-3)  # not to the last row: the shares have to agree with the number of positive rows
+    assert ((found < 0.1) | (found > 0.9)).mean() > 0.98
+
+
+@pytest.mark.parametrize("share", [0.0, 1.0])
+def test_dirichlet_with_a_single_class(share: float) -> None:
+    nodes = assign(Partition(4, "dirichlet"), labels(21, share))
+    assert np.bincount(nodes[nodes != DROPPED]).tolist() == [5, 5, 5, 5]
+
+
+def test_unequal_sizes_follow_the_dirichlet_law() -> None:
+    even, uneven = (Partition(50, "shuffled", sizes="unequal", alpha=alpha).node_sizes(100_000) for alpha in (1e6, 0.1))
+    assert even.sum() == uneven.sum() == 100_000
+    assert even.std() < 20
+    # the variance of a share is (1/n)(1 - 1/n) / (n a + 1): here about 0.057 of all rows
+    assert 3000 < uneven.std() < 12_000
+
+
+def test_seeds() -> None:
+    y = labels(300)
+    for kind in ("shuffled", "dirichlet"):
+        first, again, other = (assign(Partition(3, kind, seed), y).tolist() for seed in (5, 5, 6))
+        assert first == again != other
+
+
+def test_identity_holds_what_has_influence() -> None:
+    assert Partition(3, seed=1).identity() == Partition(3, seed=2, alpha=7).identity()
+    assert Partition(3, "shuffled", seed=1).identity() != Partition(3, "shuffled", seed=2).identity()
+    assert Partition(3, "shuffled", alpha=1).identity() == Partition(3, "shuffled", alpha=2).identity()
+    assert Partition(3, "dirichlet", alpha=1).identity() != Partition(3, "dirichlet", alpha=2).identity()
+    assert Partition(3, sizes="unequal").identity() != Partition(3, sizes="unequal", seed=1).identity()
+    assert Partition(3, sizes="unequal").identity() != Partition(3, sizes="unequal", alpha=2).identity()
+    assert len({str(Partition(3, sizes=sizes).identity()) for sizes in ("equal", "keep", "unequal")}) == 3
+    assert str(Partition(3, "dirichlet", alpha=1).identity()) == str(Partition(3, "dirichlet").identity())
+
+
+def test_memory_does_not_depend_on_the_number_of_rows() -> None:
+    y = np.ones(1000)
+
+    def peak(blocks: int) -> int:
+        function = Partition(7, "shuffled").assignment(blocks * len(y), None)
+        function(y)
+        tracemalloc.start()
+        for _ in range(blocks - 1):
+            function(y)
+        found = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        return found
+
+    assert peak(300) < peak(3) + 5000
+
+
+def test_refused() -> None:
+    with pytest.raises(InputError, match=r"nodes=21 but the dataset has only 20 rows; use nodes<=20"):
+        Partition(21).node_sizes(20)
+    with pytest.raises(InputError, match="needs two classes, but the labels are real numbers"):
+        Partition(2, "dirichlet").assignment(20, None)

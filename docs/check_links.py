@@ -12,9 +12,7 @@ CODE = re.compile(r"^ *```.*?^ *```|`[^`\n]*`", re.MULTILINE | re.DOTALL)
 
 def anchors(page: Path) -> set[str]:
     """The names under which the headings of ``page`` can be linked, as code hosts make them."""
-    headings = HEADING.findall(
-        re.sub(r"^ *```.*?^ *```", "", page.read_text(), flags=re.MULTILINE | re.DOTALL)
-    )
+    headings = HEADING.findall(re.sub(r"^ *```.*?^ *```", "", page.read_text(), flags=re.MULTILINE | re.DOTALL))
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
 

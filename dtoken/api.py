@@ -11,7 +11,7 @@ from dtoken.config.settings import Graph, make_settings
 from dtoken.data.partition import Partition
 from dtoken.data.rows import Source
 from dtoken.engine.run import Stop
-from dtoken.outputs import DONE, FAILED, earlier_summary, stop_reached
+from dtoken.outputs import earlier_summary, is_over
 from dtoken.result import Result
 from dtoken.schedule.clock import TimeModel
 from dtoken.session import execute, prepare_run
@@ -107,7 +107,7 @@ def run(
     folder = None if directory is None else Path(directory)
     if folder is not None:
         before = earlier_summary(folder, settings)
-        if before and (before["status"] == FAILED or (before["status"] == DONE and stop_reached(before, settings.stop))):
+        if before and is_over(before, settings):
             return Result.load(folder)
     with _screen(progress) as screen:
         prepared = prepare_run(settings, screen and screen.watcher)

@@ -30,7 +30,8 @@ def compiled(function: F) -> F:
         kernel._cache = _Cache(function)
     except (OSError, RuntimeError):
         return kernel  # type: ignore[no-any-return]  # typed in at a prompt: compiled anew in every session
-    name = f"{function.__module__}.{function.__qualname__}\n{source}\n{package_digest()}"
+    inner = [getattr(cell.cell_contents, "_uuid", "") for cell in function.__closure__ or ()]
+    name = f"{function.__module__}.{function.__qualname__}\n{source}\n{inner}\n{package_digest()}"
     kernel._set_uuid(hashlib.sha256(name.encode()).hexdigest())
     return kernel  # type: ignore[no-any-return]
 

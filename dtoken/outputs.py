@@ -7,13 +7,15 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from dtoken.algorithms.contract import Models
 from dtoken.config.settings import FREE, Settings, flat
 from dtoken.config.values import show
 from dtoken.engine.checkpoint import write_group
 from dtoken.engine.recorder import COLUMNS, Record
-from dtoken.engine.run import Stop
 from dtoken.errors import InputError, RunError
+from dtoken.schedule.arrow import arrow_array
 
 TRAJECTORY, SUMMARY, RESULT = "trajectory.parquet", "summary.json", "result.zarr"
 RUNNING, DONE, FAILED, INTERRUPTED = "running", "done", "failed", "interrupted"
@@ -35,7 +37,8 @@ def write_trajectory(directory: Path, records: Sequence[Record]) -> None:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    table = pa.table({name: [getattr(record, name) for record in records] for name in COLUMNS})
+    columns = [np.array([getattr(record, name) for record in records]) for name in COLUMNS]
+    table = pa.Table.from_arrays([arrow_array(column) for column in columns], COLUMNS)
     write_atomically(directory / TRAJECTORY, lambda path: pq.write_table(table, path))
 
 
@@ -86,16 +89,16 @@ def earlier_summary(directory: Path, settings: Settings) -> dict[str, Any] | Non
     return summary
 
 
-def stop_reached(summary: Mapping[str, Any], stop: Stop) -> bool:
-    """Whether the run of ``summary`` went as far as ``stop`` asks for."""
-    end, rows = summary["end"], summary["data"]["rows"]
+def is_over(summary: Mapping[str, Any], settings: Settings) -> bool:
+    """Whether the run of ``summary`` has nothing left to do: it failed, or went as far as ``settings.stop`` asks for."""
+    if summary["status"] != DONE:
+        return bool(summary["status"] == FAILED and summary["end"])
+    stop, end, rows = settings.stop, summary["end"], summary["data"]["rows"]
+    suboptimality = math.inf if end["suboptimality"] is None else end["suboptimality"]
     return bool(
-        (stop.passes is not None and end["gradients"] >= math.ceil(stop.passes * rows))
+        summary["config"]["stop"] == settings.as_config()["stop"]
+        or (stop.passes is not None and end["gradients"] >= math.ceil(stop.passes * rows))
         or (stop.jumps is not None and end["jumps"] >= stop.jumps)
         or (stop.events is not None and end["event"] >= stop.events)
-        or (
-            stop.suboptimality is not None
-            and end["suboptimality"] is not None
-            and end["suboptimality"] <= stop.suboptimality
-        )
+        or (stop.suboptimality is not None and suboptimality <= stop.suboptimality)
     )

@@ -28,7 +28,7 @@ from dtoken.problem.finite_sum import FiniteSum
 from dtoken.problem.losses import get_loss
 from dtoken.provenance import now, provenance
 from dtoken.result import Result
-from dtoken.schedule.events import Events
+from dtoken.schedule.events import Events, no_events
 
 
 @dataclass(frozen=True)
@@ -108,6 +108,7 @@ def execute(prepared: Prepared, directory: Path | None = None, observer: Observe
         with LocalEngine(
             settings.method, experiment.constants, prepared.store, experiment.problem.loss, prepared.threads
         ) as engine:
+            engine.run(no_events())  # compiles, so that wall-clock times do not contain it
             watch, finish_log = _watch(prepared, engine, directory, observer, records)
             outcome = run(
                 experiment,
@@ -140,7 +141,7 @@ def _watch(
         experiment = prepared.experiment
         facts = {
             "n": experiment.n,
-            "tokens": experiment.method.tokens,
+            "tokens": len(experiment.start.positions),
             "token_start": experiment.start.positions.tolist(),
             "seed": experiment.seed,
             "algorithm": type(experiment.method).__name__,

@@ -60,6 +60,8 @@ class _Walks(Protocol):
 class Walking:
     """A method whose tokens walk over the graph, and whose events are drawn."""
 
+    reports_nodes = False
+
     def token_start(self: _Walks, n: int) -> NDArray[np.int64]:
         """Tokens evenly spread over the nodes."""
         return first_start(n, self.tokens).positions

@@ -69,6 +69,7 @@ class Method(Protocol):
     """A method."""
 
     draws_samples: ClassVar[bool]  # False: a local step uses all rows of its node
+    reports_nodes: ClassVar[bool]  # True: tokens are only messages, and the gap is that of the nodes' models
 
     @property
     def local(self) -> Callable[..., None]:

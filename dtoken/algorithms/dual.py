@@ -1,19 +1,24 @@
-"""What Token GD and TVR share: hyper-parameters, state, initial values.
+"""What Token GD and TVR share: hyper-parameters, state, initial values, and the meeting of two tokens.
 
 Both descend on the dual of the conceptual graph. With margins z_ij = a_ij^T z_i and slopes g_ij = phi_ij'(z_ij), one
 number per sample each, both keep sigma~ (sum_i theta_i + sum_k theta_k) + sum_ij g_ij a_ij = 0.
 """
 
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dtoken.algorithms.base import TokenMethod
-from dtoken.algorithms.contract import Models, Vector
+from dtoken.algorithms.contract import Facts, Models, Vector, check_choice
 from dtoken.compiled import compiled
+from dtoken.errors import InputError
 from dtoken.problem.hosted import HostedRows
 from dtoken.problem.kernels import add_row
 from dtoken.problem.losses import derivative
+from dtoken.schedule.clock import Costs
 from dtoken.theory.dual_descent import DualDescent
 
 
@@ -31,8 +36,58 @@ class Tokens(NamedTuple):
     theta: Vector  # (K, d) theta_k
 
 
+COMPUTE = ("independent", "on_arrival")
+
+
+@dataclass(frozen=True)
 class DualMethod(TokenMethod):
-    """A token method whose state is the model itself."""
+    """A token method whose state is the model itself.
+
+    Parameters
+    ----------
+    tokens, smoothness, factor, jumps, mixing
+        As for all token methods.
+    compute
+        ``independent``: nodes compute all the time; ``on_arrival``: when a token arrives, and only then.
+    interactions
+        Probability that a step is a meeting of two tokens, wherever they are.
+    """
+
+    compute: str = "independent"
+    interactions: float = 0.0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_choice("compute", self.compute, COMPUTE)
+        if not 0 <= self.interactions < 1:
+            raise InputError(f"algorithm.interactions={self.interactions} is a probability; it must lie in [0, 1)")
+        if self.interactions > 0 and self.tokens == 1:
+            raise InputError(
+                f"algorithm.interactions={self.interactions}, but one token cannot meet another; use tokens>=2"
+            )
+
+    @property
+    def on_arrival(self) -> bool:
+        """Whether nodes compute only when a token arrives."""
+        return self.compute == "on_arrival"
+
+    @property
+    def meet(self) -> Callable[..., None] | None:
+        """Tokens only meet if they are asked to."""
+        return meet if self.interactions > 0 else None
+
+    def step_costs(self, gradients: NDArray[np.int64]) -> Costs:
+        """So many gradients at each node, when it computes."""
+        none = np.zeros_like(gradients)
+        return Costs(none, gradients) if self.on_arrival else Costs(gradients, none)
+
+    def check_samples(self, facts: Facts) -> None:
+        """Refuse nodes that have nothing to draw from when a token arrives."""
+        if not facts.samples.all():
+            raise InputError(
+                f"node {int(np.argmin(facts.samples))} has only empty rows, but algorithm.compute=on_arrival uses a "
+                "sample at every visit; use compute=independent or fewer nodes"
+            )
 
     def start(self, c: DualDescent, rows: HostedRows) -> tuple[Nodes, Tokens]:
         """Margins 0, nodes at minus their gradient, tokens 0."""
@@ -61,3 +116,9 @@ def mix(rho: float, a: Vector, b: Vector) -> None:
         delta = rho * (a[s] - b[s])
         a[s] -= delta
         b[s] += delta
+
+
+@compiled
+def meet(c: Any, tokens: Any, k: int, other: int, t: float) -> None:
+    """Two tokens move towards each other."""
+    mix(c.rho_meet, tokens.theta[k], tokens.theta[other])

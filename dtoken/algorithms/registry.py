@@ -7,7 +7,16 @@ from typing import Any
 from dtoken.errors import InputError
 
 # name -> class; the module is loaded when the method is first used, because its kernels take a while to load
-METHODS: dict[str, str] = {"token": "Token", "tvr": "TVR", "tavr": "TAVR"}
+METHODS: dict[str, str] = {
+    "token": "Token",
+    "tvr": "TVR",
+    "tavr": "TAVR",
+    "walkman": "Walkman",
+    "gd": "GD",
+    "extra": "EXTRA",
+    "nids": "NIDS",
+    "dvr": "DVR",
+}
 
 
 def method_class(name: str) -> type[Any]:

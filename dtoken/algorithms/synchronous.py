@@ -1,7 +1,7 @@
 """What methods that exchange messages in rounds share.
 
-A round: every node writes a message (token i is that of node i), messages are delivered, every node takes a local step with
-all its data. Each is a list of events for the same executor that runs token methods.
+A round: every node writes a message (token i is that of node i), messages are delivered, every node takes a local step
+with all its data. Each is a list of events for the same executor that runs token methods.
 """
 
 from dataclasses import dataclass
@@ -15,8 +15,8 @@ from dtoken.algorithms.contract import Arrays, Facts, Vector
 from dtoken.errors import InputError
 from dtoken.graph.topology import Topology
 from dtoken.schedule.clock import Costs
-from dtoken.schedule.rounds import Rounds, exchange, local_steps
 from dtoken.schedule.events import concatenate
+from dtoken.schedule.rounds import Rounds, exchange, local_steps
 from dtoken.schedule.stream import Law, Schedule
 from dtoken.theory.gossip import network
 
@@ -24,6 +24,7 @@ from dtoken.theory.gossip import network
 class Averaging(NamedTuple):
     """Constants of methods that average with (I + W) / 2, W = I - Lap / lambda_max."""
 
+    n: int
     sigma: float
     L_b: float  # smoothness of the nodes' losses
     kappa: float  # 1 + L_b / sigma
@@ -40,7 +41,23 @@ class Messages(NamedTuple):
 
 
 @dataclass(frozen=True)
-class RoundMethod(SmoothMethod):
+class Messenger(SmoothMethod):
+    """A method with rounds of messages."""
+
+    reports_nodes = True
+    meet = None
+
+    def token_start(self, n: int) -> NDArray[np.int64]:
+        """Every node has its own message."""
+        return np.arange(n, dtype=np.int64)
+
+    def law(self, c: Arrays, facts: Facts) -> Law:
+        """Only for its number of tokens: the events come in rounds."""
+        return Law(len(self.token_start(facts.n)), 0.0, 0.0, np.full(facts.n, 1 / facts.n))
+
+
+@dataclass(frozen=True)
+class RoundMethod(Messenger):
     """A method with rounds of messages and full gradients.
 
     Parameters
@@ -54,20 +71,11 @@ class RoundMethod(SmoothMethod):
     step: float = 1.0
 
     draws_samples = False
-    meet = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if not 0 < self.step < np.inf:
             raise InputError(f"algorithm.step={self.step} must be positive; 1 stands for 1 / (L_b + sigma)")
-
-    def token_start(self, n: int) -> NDArray[np.int64]:
-        """Every node has its own message."""
-        return np.arange(n, dtype=np.int64)
-
-    def law(self, c: Arrays, facts: Facts) -> Law:
-        """Nothing is drawn."""
-        return Law(len(self.token_start(facts.n)), 0.0, 0.0, np.full(facts.n, 1 / facts.n))
 
     def costs(self, facts: Facts) -> Costs:
         """A full gradient a local step."""
@@ -87,6 +95,7 @@ class AveragingMethod(RoundMethod):
         net = network(facts.walk.topology, type(self).__name__.lower())
         L_b = self.batch_smoothness(facts)
         return Averaging(
+            n=facts.n,
             sigma=facts.sigma,
             L_b=L_b,
             kappa=1 + L_b / facts.sigma,

@@ -6,32 +6,61 @@ A step is local with probability p_comp: node i uses all its data,
     theta_i <- theta_i - (grad f_i(z_i) - g_i) / sigma~,      g_i <- grad f_i(z_i),
 
 or else token k jumps to a node i and both move towards each other as in TVR. Of z_i only the margins a_ij^T z_i are
-kept: they follow the same recursion and are all that the gradient needs.
+kept: they follow the same recursion and are all that the gradient needs. With ``compute=on_arrival`` every step is a
+visit, at which the node also computes; both changes are made from the old theta_i, with smaller weights.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from dtoken.algorithms.contract import Facts, Vector
-from dtoken.algorithms.dual import DualMethod
+from dtoken.algorithms.dual import DualMethod, mix
 from dtoken.algorithms.tvr import visit
 from dtoken.compiled import compiled
 from dtoken.problem.kernels import add_row, row_dot
 from dtoken.problem.losses import derivative
 from dtoken.schedule.clock import Costs
 from dtoken.schedule.stream import Law
-from dtoken.theory.dual_descent import DualDescent, Sampling, dual_descent, shared_sigma
+from dtoken.theory.dual_descent import (
+    DualDescent,
+    NodeSampling,
+    Sampling,
+    arrival_descent,
+    dual_descent,
+    shared_sigma,
+)
 
 
 @compiled
 def local(c: Any, rows: Any, nodes: Any, i: int, r: int, t: float) -> None:
     """Node i uses all its rows: first all margins at the old theta_i, then the update."""
-    theta, w = nodes.theta[i], rows.w[i]
+    move_margins(c.rho_comp, rows, nodes, i)
+    follow_margins(c, rows, nodes, i)
+
+
+@compiled
+def arrive(c: Any, rows: Any, nodes: Any, tokens: Any, i: int, k: int, r: int, t: float) -> None:
+    """Token k arrives at node i, which uses all its rows."""
+    move_margins(c.rho_arrival[i], rows, nodes, i)
+    mix(c.rho_comm[i], tokens.theta[k], nodes.theta[i])
+    follow_margins(c, rows, nodes, i)
+
+
+@compiled
+def move_margins(rho: float, rows: Any, nodes: Any, i: int) -> None:
+    """z_i <- (1 - rho) z_i + rho theta_i."""
     for j in range(rows.first[i], rows.first[i + 1]):
-        margin = row_dot(rows.data, rows.indices, rows.start[j], rows.start[j + 1], theta)
-        nodes.z[j] += c.rho_comp * (margin - nodes.z[j])
+        margin = row_dot(rows.data, rows.indices, rows.start[j], rows.start[j + 1], nodes.theta[i])
+        nodes.z[j] += rho * (margin - nodes.z[j])
+
+
+@compiled
+def follow_margins(c: Any, rows: Any, nodes: Any, i: int) -> None:
+    """theta_i <- theta_i - (grad f_i(z_i) - g_i) / sigma~, g_i <- grad f_i(z_i)."""
+    theta, w = nodes.theta[i], rows.w[i]
     for j in range(rows.first[i], rows.first[i + 1]):
         g = w * derivative(rows.loss, nodes.z[j], rows.y[j])
         add_row(rows.data, rows.indices, rows.start[j], rows.start[j + 1], -(g - nodes.g[j]) / c.sigma_t, theta)
@@ -55,27 +84,37 @@ class Token(DualMethod):
         Jumps of a token before it mixes with a node; ``auto``: until the walk has mixed.
     mixing
         How close ``auto`` brings the walk to its stationary law, relative to the smallest probability.
+    compute
+        ``independent``: nodes compute all the time; ``on_arrival``: when a token arrives, and only then.
+    interactions
+        Probability that a step is a meeting of two tokens, wherever they are.
     """
 
     draws_samples = False
     local = staticmethod(local)
-    visit = staticmethod(visit)
-    meet = None
+
+    @property
+    def visit(self) -> Callable[..., None]:
+        """With or without a gradient."""
+        return arrive if self.on_arrival else visit
 
     def constants(self, facts: Facts) -> DualDescent:
         """Step sizes by the theory, with one function per node."""
         sigma_t = shared_sigma(facts.n, self.tokens, facts.sigma)
-        L_b = self.batch_smoothness(facts)
+        L_b, pi = self.batch_smoothness(facts), facts.walk.stationary
+        if self.on_arrival:
+            at_node = NodeSampling(np.ones(facts.n), np.full(facts.n, 1 + 2 * L_b / sigma_t), importance=0.0)
+            return arrival_descent(self.tokens, sigma_t, L_b, at_node, pi, self.interactions)
         sampling = Sampling(total=facts.n, bound=facts.n * (1 + L_b / sigma_t), importance=0.0)
-        return dual_descent(self.tokens, sigma_t, L_b, sampling, facts.walk.stationary)
+        return dual_descent(self.tokens, sigma_t, L_b, sampling, pi, self.interactions)
 
     def law(self, c: DualDescent, facts: Facts) -> Law:
         """All nodes compute equally often."""
-        return Law(self.tokens, c.p_comm, 0.0, np.full(facts.n, 1 / facts.n), self.jumps_per_visit(facts))
+        return Law(self.tokens, c.p_comm, c.p_meet, np.full(facts.n, 1 / facts.n), self.jumps_per_visit(facts))
 
     def costs(self, facts: Facts) -> Costs:
-        """A full gradient a local step."""
-        return Costs(facts.rows, np.zeros(facts.n, np.int64))
+        """A full gradient a step that computes."""
+        return self.step_costs(facts.rows)
 
     def weights(self, c: DualDescent, L: Vector) -> Vector | None:
         """A local step uses all samples: none is drawn."""

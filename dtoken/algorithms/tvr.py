@@ -10,9 +10,11 @@ or else token k jumps to a node i and both move towards each other,
     theta_k <- theta_k - rho_comm (theta_k - theta_i),      theta_i <- theta_i + rho_comm (theta_k - theta_i).
 
 The paper draws samples uniformly; with p_ij proportional to 1 + L_ij / sigma~ and rho_ij to its inverse the step size
-depends on the mean of the L_ij instead of the largest.
+depends on the mean of the L_ij instead of the largest. With ``compute=on_arrival`` every step is a visit, at which the
+node also uses a sample; both changes are made from the old theta_i, with smaller weights.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,8 +30,10 @@ from dtoken.schedule.clock import Costs
 from dtoken.schedule.stream import Law
 from dtoken.theory.dual_descent import (
     DualDescent,
+    arrival_descent,
     dual_descent,
     importance_sampling,
+    node_sampling,
     shared_sigma,
     uniform_sampling,
 )
@@ -53,13 +57,26 @@ def visit(c: Any, rows: Any, nodes: Any, tokens: Any, i: int, k: int, r: int, t:
     mix(c.rho_comm[i], tokens.theta[k], nodes.theta[i])
 
 
+@compiled
+def arrive(c: Any, rows: Any, nodes: Any, tokens: Any, i: int, k: int, r: int, t: float) -> None:
+    """Token k arrives at node i, which uses its sample in row r."""
+    start, stop, theta, w = rows.start[r], rows.start[r + 1], nodes.theta[i], rows.w[i]
+    margin = row_dot(rows.data, rows.indices, start, stop, theta)
+    mix(c.rho_comm[i], tokens.theta[k], theta)
+    rho = c.rho_arrival[i] / (1.0 + c.importance * rows.c * w * rows.q[r] / c.sigma_t)
+    nodes.z[r] += rho * (margin - nodes.z[r])
+    g = w * derivative(rows.loss, nodes.z[r], rows.y[r])
+    add_row(rows.data, rows.indices, start, stop, -(g - nodes.g[r]) / c.sigma_t, theta)
+    nodes.g[r] = g
+
+
 @dataclass(frozen=True)
 class TVR(DualMethod):
     """Token Variance Reduction.
 
     Parameters
     ----------
-    tokens, smoothness, factor, jumps, mixing
+    tokens, smoothness, factor, jumps, mixing, compute, interactions
         As for Token GD.
     sampling
         ``importance``: samples are drawn with probability proportional to 1 + L_ij / sigma~; ``uniform``: all alike.
@@ -69,8 +86,11 @@ class TVR(DualMethod):
 
     draws_samples = True
     local = staticmethod(local)
-    visit = staticmethod(visit)
-    meet = None
+
+    @property
+    def visit(self) -> Callable[..., None]:
+        """With or without a sample."""
+        return arrive if self.on_arrival else visit
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -79,23 +99,29 @@ class TVR(DualMethod):
     def constants(self, facts: Facts) -> DualDescent:
         """Step sizes by the theory."""
         sigma_t = shared_sigma(facts.n, self.tokens, facts.sigma)
+        L_b, pi = self.batch_smoothness(facts), facts.walk.stationary
+        importance = self.sampling == "importance"
+        if self.on_arrival:
+            self.check_samples(facts)
+            at_node = node_sampling(facts.samples, facts.sum_L, facts.max_L, sigma_t, importance)
+            return arrival_descent(self.tokens, sigma_t, L_b, at_node, pi, self.interactions)
         samples = int(facts.samples.sum())
-        if self.sampling == "importance":
+        if importance:
             sampling = importance_sampling(samples, float(facts.sum_L.sum()), sigma_t)
         else:
             sampling = uniform_sampling(samples, facts.max_L, sigma_t)
-        L_b = self.batch_smoothness(facts)
-        return dual_descent(self.tokens, sigma_t, L_b, sampling, facts.walk.stationary)
+        return dual_descent(self.tokens, sigma_t, L_b, sampling, pi, self.interactions)
 
     def law(self, c: DualDescent, facts: Facts) -> Law:
         """A local step picks a node, then a sample of it, so that p_ij comes out."""
         weights = facts.samples + c.importance * facts.sum_L / c.sigma_t
-        return Law(self.tokens, c.p_comm, 0.0, weights / weights.sum(), self.jumps_per_visit(facts))
+        jumps = self.jumps_per_visit(facts)
+        return Law(self.tokens, c.p_comm, c.p_meet, weights / weights.sum(), jumps, computing_visits=self.on_arrival)
 
     def costs(self, facts: Facts) -> Costs:
-        """One gradient a local step."""
-        return Costs(np.ones(facts.n, np.int64), np.zeros(facts.n, np.int64))
+        """One gradient a step that computes."""
+        return self.step_costs(np.ones(facts.n, np.int64))
 
     def weights(self, c: DualDescent, L: Vector) -> Vector | None:
         """Sampling weights of a node's samples."""
-        return 1 + L / c.sigma_t if c.importance else None
+        return 1 + c.importance * L / c.sigma_t if c.importance else None

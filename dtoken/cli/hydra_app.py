@@ -22,7 +22,7 @@ from hydra.core.hydra_config import HydraConfig
 from hydra.core.plugins import Plugins
 from hydra.core.utils import JobReturn, run_job
 from hydra.types import HydraContext, RunMode
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import DictConfig, OmegaConf, read_write
 
 from dtoken.cli.complaints import complaint, is_complaint
 from dtoken.config.source import SCHEME, SchemaConfigSource, config_folder
@@ -66,7 +66,8 @@ class Application:
 
     def run(self, config: DictConfig, task: Callable[[DictConfig], Any]) -> Any:
         """Run ``task`` in the output directory of ``config``; what it raises comes through."""
-        config.hydra.mode = RunMode.RUN
+        with read_write(config.hydra):
+            config.hydra.mode = RunMode.RUN
         callbacks = Callbacks(config)
         callbacks.on_run_start(config=config, config_name=self.config_name)
         context = HydraContext(config_loader=self.hydra.config_loader, callbacks=callbacks)
@@ -135,3 +136,10 @@ def output_directory(config: DictConfig) -> Path:
 def running_directory() -> Path:
     """Hydra's output directory of the task that is running."""
     return Path(HydraConfig.get().runtime.output_dir)
+
+
+def running_config(config: DictConfig) -> DictConfig:
+    """The configuration of the task that is running, with its ``hydra`` node."""
+    whole = OmegaConf.merge({"hydra": HydraConfig.get()}, config)
+    assert isinstance(whole, DictConfig)
+    return whole

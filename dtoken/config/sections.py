@@ -40,7 +40,7 @@ class Problem:
     """
 
     loss: str = "logistic"
-    sigma: float = 1e-3
+    sigma: float = 1e-2
 
     def __post_init__(self) -> None:
         from dtoken.problem.losses import get_loss

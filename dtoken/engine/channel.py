@@ -12,6 +12,7 @@ import ssl
 import struct
 import threading
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -35,7 +36,7 @@ class Encryption:
     client: ssl.SSLContext
 
 
-Place = Callable[[int], Sequence[memoryview]]  # the bytes of a token, to send from or to receive into
+Place = Callable[[int, int], Sequence[memoryview]]  # the bytes of (token, turn), to send from or to receive into
 Arrived = Callable[[int, int], None]  # token, turn
 
 
@@ -137,7 +138,7 @@ class Mesh:
     def send(self, peer: int, token: int, turn: int) -> None:
         """Send a token; it must not change until this returns."""
         connection = self._connections[peer]
-        parts = [memoryview(HEADER.pack(token, turn)), *self._place(token)]
+        parts = [memoryview(HEADER.pack(token, turn)), *self._place(token, turn)]
         if isinstance(connection, ssl.SSLSocket):
             for part in parts:
                 connection.sendall(part)
@@ -150,7 +151,7 @@ class Mesh:
             while True:
                 _receive(connection, memoryview(header))
                 token, turn = HEADER.unpack(header)
-                for part in self._place(token):
+                for part in self._place(token, turn):
                     _receive(connection, part)
                 self._arrived(token, turn)
         except (OSError, ValueError):
@@ -161,10 +162,8 @@ class Mesh:
         """End all connections and wait for the readers: afterwards nothing is written into tokens any more."""
         self._closed = True
         for connection in self._connections.values():
-            try:
+            with suppress(OSError):
                 connection.shutdown(socket.SHUT_RDWR)
-            except OSError:
-                pass
             connection.close()
         for reader in self._readers:
             if reader is not threading.current_thread():

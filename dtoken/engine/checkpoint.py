@@ -47,27 +47,38 @@ def save_checkpoint(directory: Path, checkpoint: Checkpoint) -> None:
         "t": checkpoint.t.hex(),
         "wall": checkpoint.wall,
         "records": json.dumps(checkpoint.records),
+        "arrays": sorted(arrays),
     }
     write_group(directory / NAME, arrays, attributes)
 
 
 def load_checkpoint(directory: Path) -> Checkpoint | None:
     """The checkpoint of a run directory, if there is one."""
-    import zarr
-
     path = directory / NAME
     if not path.exists():
         path = _previous(path)  # killed between the two renames of an exchange
         if not path.exists():
             return None
     try:
-        group = zarr.open_group(path, mode="r")
-        attributes: dict[str, Any] = dict(group.attrs)
-        if attributes["format_version"] != FORMAT_VERSION:
-            raise ValueError(f"its format version is {attributes['format_version']}")
-        read = {name: np.array(array[...]) for name, array in _arrays(group)}
+        return _read(path)
     except Exception as error:  # zarr and its codecs raise many kinds
         raise RunError(f"{path} is damaged ({error}); delete it to start the run anew") from error
+
+
+def _read(path: Path) -> Checkpoint:
+    import zarr
+
+    group = zarr.open_group(path, mode="r")
+    attributes: dict[str, Any] = dict(group.attrs)
+    if attributes["format_version"] != FORMAT_VERSION:
+        raise ValueError(f"its format version is {attributes['format_version']}")
+    read = {}
+    for name, array in _arrays(group):
+        if array.nchunks_initialized < array.nchunks:  # zarr would fill in zeros
+            raise ValueError(f"data of {name} are missing")
+        read[name] = np.array(array[...])
+    if sorted(read) != attributes["arrays"]:
+        raise ValueError("arrays are missing")
     start = Start(attributes["segment"], read["start/positions"], attributes["jumps"], float.fromhex(attributes["at"]))
     return Checkpoint(
         identity=attributes["identity"],
@@ -87,7 +98,8 @@ def write_group(path: Path, arrays: dict[str, NDArray[Any]], attributes: dict[st
     from zarr.codecs import Crc32cCodec
 
     partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
-    shutil.rmtree(partial, ignore_errors=True)
+    for leftover in path.parent.glob(f".{path.name}.*.partial"):  # of a process that was killed
+        shutil.rmtree(leftover, ignore_errors=True)
     try:
         group = zarr.open_group(partial, mode="w", attributes=attributes)
         for name, array in arrays.items():

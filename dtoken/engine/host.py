@@ -26,7 +26,7 @@ from dtoken.problem.losses import get_loss
 from dtoken.schedule.stream import Schedule, Start
 
 PATIENCE = 300  # looks for a token before the thread sleeps until one arrives
-GATHER = -1  # as a turn: a copy of a token for measuring, not the token itself
+REPORT = -1  # as a turn: a model for measuring, not a token
 
 
 class PeerLost(ConnectionError):
@@ -83,7 +83,7 @@ class Host:
     """The nodes of ``assignment`` that are placed at host number ``me``."""
 
     def __init__(self, assignment: Assignment, me: int, listener: Listener) -> None:
-        self.assignment, self._me, self._listener = assignment, me, listener
+        self.assignment, self.me, self._listener = assignment, me, listener
         method = assignment.method
         store, n = ShardStore.open(assignment.store), len(assignment.placement)
         self.nodes = np.flatnonzero(assignment.placement == me)
@@ -92,46 +92,57 @@ class Host:
         self._c = subset(assignment.constants, self.nodes, n)
         self._rows = host(store, self.nodes.tolist(), get_loss(assignment.loss))
         self._samples = hosted_samples(method, self._c, self._rows)
-        self._node_state, self._token_state = method.start(self._c, self._rows)
         self._run = executor(method.local, method.visit, method.meet)
-        self._ready = np.zeros(method.tokens, np.int64)
-        self._mesh: Mesh | None = None
+        tokens = len(assignment.token_start)
+        self._ready = np.zeros(tokens, np.int64)
+        self._reports_nodes = method.reports_nodes
+        self.reported = np.zeros((n if self._reports_nodes else tokens, store.d))
+        self.mesh: Mesh | None = None
         self._arrived = threading.Condition()
         self._gathered: set[int] = set()
         self._lost: int | None = None
         self.tally = Tally()
-        self._place_tokens(assignment.token_start, np.zeros(method.tokens, np.int64))
+        self.reset()
+
+    def reset(self) -> None:
+        """Go to the very start."""
+        method, token_start = self.assignment.method, self.assignment.token_start
+        self._node_state, self._token_state = method.start(self._c, self._rows)
+        self._gathered.clear()
+        self._place_tokens(token_start, np.zeros(len(token_start), np.int64))
 
     def _place_tokens(self, where: NDArray[np.int64], turns: NDArray[np.int64]) -> None:
-        self._traffic = Traffic(self.assignment.placement, self._me, where.copy(), turns.copy())
-        self._ready[:] = np.where(self.assignment.placement[where] == self._me, turns, -1)
+        self._traffic = Traffic(self.assignment.placement, self.me, where.copy(), turns.copy())
+        self._ready[:] = np.where(self.assignment.placement[where] == self.me, turns, -1)
 
     @property
     def _here(self) -> NDArray[np.int64]:
         """The tokens that are here."""
-        return np.flatnonzero(self.assignment.placement[self._traffic.where] == self._me)
+        return np.flatnonzero(self.assignment.placement[self._traffic.where] == self.me)
 
     def connect(self, addresses: Sequence[Address], generation: int) -> None:
         """Connect to all other hosts, in place of earlier connections."""
         self.disconnect()
         self._lost = None
-        self._mesh = Mesh(
-            self._listener, self._me, addresses, generation, self._token_bytes, self._on_token, self._on_loss
+        self.mesh = Mesh(
+            self._listener, self.me, addresses, generation, self._bytes, self._on_token, self._on_loss
         )
 
     def disconnect(self) -> None:
         """End all connections; a thread that waits for a token gives up."""
-        self._on_loss(self._me)
-        if self._mesh:
-            self._mesh.close()
-            self._mesh = None
+        self._on_loss(self.me)
+        if self.mesh:
+            self.mesh.close()
+            self.mesh = None
 
-    def _token_bytes(self, k: int) -> list[memoryview]:
-        return [memoryview(array[k : k + 1]).cast("B") for array in self._token_state]
+    def _bytes(self, k: int, turn: int) -> list[memoryview]:
+        if turn == REPORT:
+            return [memoryview(self.reported[k]).cast("B")]
+        return [memoryview(array[k : k + 1]).cast("B") for array in self._token_state if array[k : k + 1].size]
 
     def _on_token(self, k: int, turn: int) -> None:
         with self._arrived:
-            if turn == GATHER:
+            if turn == REPORT:
                 self._gathered.add(k)
             else:
                 publish(self._ready, k, turn)
@@ -147,9 +158,8 @@ class Host:
         for stretch in stretches:
             events, _ = next(iter(self.assignment.schedule.segments(stretch.start)))
             part = events.between(stretch.offset, stretch.offset + stretch.count)
-            tokens = self.assignment.method.tokens
             turns = self._traffic.turns.copy()
-            plan = make_plan(part, self._slot, self._samples, self._rows.first, tokens, self._traffic)
+            plan = make_plan(part, self._slot, self._samples, self._rows.first, len(turns), self._traffic)
             self._run_plan(plan, turns)
             self.tally.events += len(plan.row) + len(plan.node) - len(self.nodes)
         return self.tally
@@ -184,10 +194,10 @@ class Host:
         self.tally.sending += time.perf_counter() - began
 
     def _deliver(self, k: int, target: int, turn: int) -> None:
-        if self._lost is not None or self._mesh is None:
+        if self._lost is not None or self.mesh is None:
             raise PeerLost(f"host {self._lost} is gone")
         try:
-            self._mesh.send(target, k, turn)
+            self.mesh.send(target, k, turn)
         except OSError as error:
             raise PeerLost(f"host {target} is gone") from error
 
@@ -206,22 +216,24 @@ class Host:
             raise PeerLost(f"host {self._lost} is gone")
 
     def measure(self, t: float) -> Measurement:
-        """Measure the hosted nodes and all tokens, of which every host gets a copy first."""
-        self._gather_tokens()
-        return measure_models(self._rows, self.models(t), self.assignment.theta_star)
+        """Measure the hosted nodes, and all models that are reported, of which every host gets a copy first."""
+        models = self.models(t)
+        own, vectors = (self.nodes, models.nodes) if self._reports_nodes else (self._here, models.tokens[self._here])
+        self.reported[own] = vectors
+        self._exchange_reports(own.tolist())
+        return measure_models(self._rows, models._replace(tokens=self.reported), self.assignment.theta_star)
 
     def models(self, t: float) -> Models:
-        """The estimates of the hosted nodes and of all tokens, which must have been gathered."""
+        """The estimates of the hosted nodes and of the tokens; those of tokens that are elsewhere are out of date."""
         return self.assignment.method.models(self._c, self._node_state, self._token_state, t)
 
-    def _gather_tokens(self) -> None:
-        """Send the tokens that are here to everyone, and wait for the others."""
-        here = self._here.tolist()
-        peers = [peer for peer in range(int(self.assignment.placement.max()) + 1) if peer != self._me]
-        for k in here:
-            for peer in peers:
-                self._deliver(k, peer, GATHER)
-        expected = set(range(len(self._ready))) - set(here)
+    def _exchange_reports(self, own: list[int]) -> None:
+        """Send the models that are here to everyone, and wait for the others."""
+        for peer in range(int(self.assignment.placement.max()) + 1):
+            if peer != self.me:
+                for model in own:
+                    self._deliver(model, peer, REPORT)
+        expected = set(range(len(self.reported))) - set(own)
         with self._arrived:
             self._arrived.wait_for(lambda: expected <= self._gathered or self._lost is not None)
             self._gathered -= expected

@@ -68,7 +68,8 @@ class LocalEngine:
 
     def models(self, t: float) -> Models:
         """The estimates at time ``t``, as copies."""
-        return self._method.models(self._c, self.nodes, self.tokens, t)
+        found = self._method.models(self._c, self.nodes, self.tokens, t)
+        return found._replace(nodes=found.nodes.copy(), tokens=found.tokens.copy())  # may be the states themselves
 
     def measure(self, t: float, theta_star: Vector) -> Measurement:
         """Measure the estimates at time ``t``."""

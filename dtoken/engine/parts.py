@@ -1,11 +1,13 @@
 """The state of some nodes and tokens as named arrays: what checkpoints are made of, whoever hosts what later."""
 
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dtoken.algorithms.contract import Arrays
+from dtoken.engine.arrays import read_arrays, write_arrays
 from dtoken.engine.plan import Traffic
 from dtoken.errors import RunError
 
@@ -59,3 +61,20 @@ def _of_node(array: NDArray[Any], first: NDArray[np.int64], place: int) -> NDArr
     if len(array) == first[-1]:
         return array[first[place] : first[place + 1]]
     raise RunError(f"a state array of length {len(array)} counts neither {len(first) - 1} nodes nor {first[-1]} rows")
+
+
+def write_part(folder: Path, part: Part) -> None:
+    """Write a part as a zarr group with checksums."""
+    indices = {"index/nodes": part.nodes, "index/tokens": part.tokens, "index/first": part.first}
+    write_arrays(folder, part.arrays | indices | {"index/where": part.where, "index/turns": part.turns}, {})
+
+
+def read_parts(folder: Path) -> list[Part]:
+    """Read all parts below ``folder``."""
+    parts = []
+    for member in sorted(folder.iterdir()):
+        if member.is_dir():
+            arrays, _ = read_arrays(member)
+            index = [arrays.pop(f"index/{name}") for name in ("nodes", "tokens", "first", "where", "turns")]
+            parts.append(Part(*index, arrays))
+    return parts

@@ -8,7 +8,12 @@ from numba.core import cgutils
 from numba.extending import intrinsic
 from numba.np.arrayobj import make_array
 
-_intrinsic: Callable[[Callable[..., Any]], Callable[..., Any]] = intrinsic
+
+def _intrinsic(function: Callable[..., Any]) -> Callable[..., Any]:
+    """numba's intrinsic under a fixed name: its own is random, and what calls it would never be found in the cache."""
+    made = intrinsic(function)
+    made._set_uuid(f"{function.__module__}.{function.__qualname__}")
+    return made  # type: ignore[no-any-return]
 
 
 def _pointer(context: Any, builder: Any, array_type: Any, array: Any, index: Any) -> Any:

@@ -153,7 +153,7 @@ def run(
     end = _stop_limits(stop, rows)
     position = _resume(experiment, engine, directory, identity) or _begin(experiment, engine, watch)
     watch.begin(position.clock.events)
-    failure = _divergence(position.records)
+    failure = engine.models(position.t).failure or _divergence(position.records)
     if failure or _reached(position.clock, end) or _accurate(position.records[-1], stop):
         return Outcome(position.records, engine.models(position.t), failure)
     if not _regular(position.records, recording, rows):
@@ -168,7 +168,7 @@ def run(
             continue
         position.records.append(_measure(experiment, engine, position.clock, position.t, position.wall))
         watch.record(position.records[-1])
-        failure = _divergence(position.records)
+        failure = engine.models(position.t).failure or _divergence(position.records)
         finished = failure or _reached(position.clock, end) or _accurate(position.records[-1], stop)
         if checkpoint_every and directory and (finished or (len(position.records) - 1) % checkpoint_every == 0):
             watch.checkpoint()

@@ -7,8 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dtoken.compiled import compiled
-from dtoken.problem.kernels import add_compensated, compensated, row_dot, squared_norms
-from dtoken.problem.losses import Loss, value
+from dtoken.problem.kernels import add_compensated, add_row, compensated, row_dot, squared_norms
+from dtoken.problem.losses import Loss, derivative, value
 from dtoken.problem.shards import Shards
 
 
@@ -55,3 +55,16 @@ def node_value(rows: HostedRows, i: int, theta: NDArray[np.float64]) -> float:
         margin = row_dot(rows.data, rows.indices, rows.start[r], rows.start[r + 1], theta)
         add_compensated(total, value(rows.loss, margin, rows.y[r]))
     return float(rows.w[i] * compensated(total))
+
+
+@compiled
+def node_gradient(
+    rows: HostedRows, i: int, sigma: float, theta: NDArray[np.float64], out: NDArray[np.float64]
+) -> None:
+    """Write the gradient of F_i = f_i + sigma / 2 ||.||^2 at ``theta`` to ``out``."""
+    for s in range(len(theta)):
+        out[s] = sigma * theta[s]
+    for r in range(rows.first[i], rows.first[i + 1]):
+        start, stop = rows.start[r], rows.start[r + 1]
+        slope = derivative(rows.loss, row_dot(rows.data, rows.indices, start, stop, theta), rows.y[r])
+        add_row(rows.data, rows.indices, start, stop, rows.w[i] * slope, out)

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-from scipy.optimize import minimize
 from scipy.sparse.linalg import LinearOperator, cg
 
 from dtoken.problem.cache import cached
@@ -116,6 +115,8 @@ def _evaluate(problem: FiniteSum, theta: Vector) -> _Point:
 
 
 def _lbfgs(problem: FiniteSum, origin: _Point) -> tuple[Vector, int]:
+    from scipy.optimize import minimize  # takes half a second, and most runs find the optimum in the cache
+
     if origin.norm == 0.0:
         return origin.theta, 0
     scale = float(np.abs(origin.gradient).max())

@@ -9,9 +9,9 @@ load     node i writes a message into token k, which costs nothing
 deliver  token k brings its message to node i, at the same time as to others
 =======  =====================================================================
 
-Token methods consist of the first four, methods with rounds of messages also of the last two: there a token is a message
-that a node sends to several others at once, token k that of node k, and the order of deliveries only fixes the order of
-sums.
+Token methods consist of the first four, methods with rounds of messages also of the last two: there a token is a
+message that a node sends to several others at once, token k that of node k, and the order of deliveries only fixes the
+order of sums.
 
 A schedule does not know the data. It says which node takes a step and gives it a uniform number; the host of the
 node turns the number into one of its samples (``schedule.samples``).

@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 
 from dtoken.compiled import compiled
 from dtoken.errors import RunError
+from dtoken.schedule.arrow import arrow_array
 from dtoken.schedule.events import KINDS, LOCAL, MEET, NO_SAMPLE, NONE, VISIT, Events
 from dtoken.schedule.samples import Samples, row_of
 
@@ -162,10 +163,11 @@ def even_tables(files: list[Path], size: int, first: int, last: int) -> Iterator
 
 
 def _table(events: Events, sample: NDArray[np.int64], continuized: bool, schema: pa.Schema) -> pa.Table:
-    kinds = pa.DictionaryArray.from_arrays(pa.array(events.kind), pa.array(KINDS))
+    kinds = pa.DictionaryArray.from_arrays(arrow_array(events.kind), pa.array(KINDS))
     node = np.where(events.kind == MEET, NONE, events.node)
     at = events.at if continuized else np.full(events.size, float(NONE))
-    return pa.Table.from_arrays([kinds, *map(pa.array, (node, sample, events.token, events.other, at))], schema=schema)
+    columns = (node.astype(np.int32), sample, events.token, events.other, at)
+    return pa.Table.from_arrays([kinds, *map(arrow_array, columns)], schema=schema)
 
 
 def samples_of(samples: Samples, first_row: NDArray[np.int64]) -> Resolve:

@@ -1,7 +1,7 @@
-"""Schedules of methods that exchange messages in rounds: the same pattern again and again, or two patterns in random order.
+"""Schedules of methods that exchange messages in rounds: one pattern again and again, or two in random order.
 
-Token k is the message of node k. A node loads it, and it is delivered to one node after the other; on the ideal clock all
-deliveries happen at once, tau_comm after the load. The order in the pattern fixes the order of the sums at the receivers.
+Token k is the message of node k. A node loads it, and it is delivered to one node after the other; on the ideal clock
+all deliveries happen at once, tau_comm after the load. The order in the pattern fixes the order of the receivers' sums.
 """
 
 from collections.abc import Iterator, Sequence
@@ -22,10 +22,13 @@ def local_steps(n: int) -> Events:
 
 
 def all_to_all(n: int) -> Events:
-    """Every node sends its message to all others; everybody receives (and loads) in the order of the nodes."""
-    return concatenate(
-        [part for i in range(n) for part in (_load(i), _part(DELIVER, np.delete(np.arange(n), i), i, i))]
-    )
+    """Every node sends its message to all others, after all are loaded.
+
+    A second load of each message, which costs nothing, is where its own node adds it up: so all nodes can add up all
+    messages in the same order.
+    """
+    deliveries = [(_part(DELIVER, np.delete(np.arange(n), i), i, i), _load(i)) for i in range(n)]
+    return concatenate([*(_load(i) for i in range(n)), *(part for parts in deliveries for part in parts)])
 
 
 def exchange(neighbours: Sequence[Nodes]) -> Events:

@@ -45,6 +45,9 @@ class DualDescent(NamedTuple):
     importance: float  # weight of a sample is 1 + importance * L_ij / sigma~
     rate: float  # eta r alpha: contraction per step, proved
     paper_rate: float  # eta alpha / 2: contraction per step of the paper, observed
+    p_meet: float  # p_tt: probability that a step is a meeting of two tokens
+    rho_meet: float  # rho_tt: weight of a meeting, at most 1/2
+    rho_arrival: NDArray[np.float64]  # (n,) as rho_comp, for samples used at a visit of each node
 
 
 @dataclass(frozen=True)
@@ -54,6 +57,15 @@ class Sampling:
     total: float  # sum of all weights
     bound: float  # N_c: the largest (1 + L_ij / sigma~) / p_ij
     importance: float  # 1 or 0
+
+
+@dataclass(frozen=True)
+class NodeSampling:
+    """How a node that was chosen draws one of its samples: weight / total, with weight as in Sampling."""
+
+    total: NDArray[np.float64]  # (n,) sum of the node's weights
+    bound: NDArray[np.float64]  # (n,) the largest (1 + 2 L_ij / sigma~) / p_ij
+    importance: float  # 2 or 0
 
 
 def importance_sampling(samples: int, sum_L: float, sigma_t: float) -> Sampling:
@@ -67,14 +79,28 @@ def uniform_sampling(samples: int, max_L: float, sigma_t: float) -> Sampling:
     return Sampling(samples, samples * (1 + max_L / sigma_t), 0.0)
 
 
+def node_sampling(
+    samples: NDArray[np.int64], sum_L: NDArray[np.float64], max_L: float, sigma_t: float, importance: bool
+) -> NodeSampling:
+    """Sampling at the node where a token arrives: proportional to 1 + 2 L_ij / sigma~, or all samples alike."""
+    if importance:
+        total = samples + 2 * sum_L / sigma_t
+        return NodeSampling(total, total, 2.0)
+    total = samples.astype(np.float64)
+    return NodeSampling(total, total * (1 + 2 * max_L / sigma_t), 0.0)
+
+
 def dual_descent(
     K: int,
     sigma_t: float,
     L_b: float,
     sampling: Sampling,
     pi: NDArray[np.float64],
+    p_meet: float = 0.0,
 ) -> DualDescent:
     """The constants for given smoothness, sampling and law ``pi`` of the visits; p_comm balances the bounds on eta.
+
+    ``p_meet`` is the probability of meetings; they add the bound eta <= p_meet sigma~ / (K (K - 1)).
 
     Examples
     --------
@@ -87,7 +113,9 @@ def dual_descent(
     pi_min = float(pi.min())
     p_comp = 1 / (1 + kappa / (sampling.bound * pi_min))
     p_comm = 1 - p_comp
-    eta = min(p_comm * pi_min * sigma_t / (2 * K), p_comp / (alpha * sampling.bound))
+    if p_meet > 0:
+        p_comm, p_comp = (1 - p_meet) * p_comm, (1 - p_meet) * p_comp
+    eta = min(p_comm * pi_min * sigma_t / (2 * K), p_comp / (alpha * sampling.bound), _meet_bound(K, sigma_t, p_meet))
     return DualDescent(
         sigma_t=sigma_t,
         L_b=L_b,
@@ -101,4 +129,60 @@ def dual_descent(
         importance=sampling.importance,
         rate=eta * alpha * convexity_ratio(2, kappa),
         paper_rate=eta * alpha / 2,
+        p_meet=p_meet,
+        rho_meet=_meet_weight(K, sigma_t, p_meet, eta),
+        rho_arrival=np.zeros(len(pi)),
     )
+
+
+def arrival_descent(
+    K: int,
+    sigma_t: float,
+    L_b: float,
+    sampling: NodeSampling,
+    pi: NDArray[np.float64],
+    p_meet: float = 0.0,
+) -> DualDescent:
+    """The constants when a node computes whenever a token arrives, and only then.
+
+    Both changes of a visit are made from the old theta_i, which halves the bounds on eta: rho_comm is at most 1/4.
+
+    Examples
+    --------
+    >>> sampling = NodeSampling(total=np.ones(4), bound=np.full(4, 2.0), importance=0.0)
+    >>> arrival_descent(1, 0.8, 0.4, sampling, np.full(4, 0.25)).rho_comm.tolist()
+    [0.25, 0.25, 0.25, 0.25]
+    """
+    kappa = 1 + L_b / sigma_t
+    alpha = 2 * K / (sigma_t * kappa)
+    visits = (1 - p_meet) * pi  # probability that a token arrives at each node
+    eta = min(
+        float(visits.min()) * sigma_t / (4 * K),
+        float((visits / (alpha * sampling.bound)).min()),
+        _meet_bound(K, sigma_t, p_meet),
+    )
+    return DualDescent(
+        sigma_t=sigma_t,
+        L_b=L_b,
+        kappa=kappa,
+        alpha=alpha,
+        p_comm=1 - p_meet,
+        p_comp=0.0,
+        eta=eta,
+        rho_comm=eta * K / (visits * sigma_t),
+        rho_comp=0.0,
+        importance=sampling.importance,
+        rate=eta * alpha * convexity_ratio(2, kappa),
+        paper_rate=eta * alpha / 2,
+        p_meet=p_meet,
+        rho_meet=_meet_weight(K, sigma_t, p_meet, eta),
+        rho_arrival=alpha * eta * sampling.total / visits,
+    )
+
+
+def _meet_bound(K: int, sigma_t: float, p_meet: float) -> float:
+    return p_meet * sigma_t / (K * (K - 1)) if p_meet > 0 else math.inf
+
+
+def _meet_weight(K: int, sigma_t: float, p_meet: float, eta: float) -> float:
+    return eta * K * (K - 1) / (2 * p_meet * sigma_t) if p_meet > 0 else 0.0

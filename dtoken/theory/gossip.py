@@ -1,4 +1,4 @@
-"""What methods that average over the neighbours know of their graph: its Laplacian, W = I - Lap / lambda_max, the gap."""
+"""What methods that average over neighbours know of their graph: its Laplacian, W = I - Lap / lambda_max, the gap."""
 
 from typing import NamedTuple
 

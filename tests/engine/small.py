@@ -17,7 +17,7 @@ from dtoken.graph import build, walk
 from dtoken.problem.finite_sum import FiniteSum
 from dtoken.problem.losses import get_loss
 from dtoken.schedule.events import Events, concatenate
-from dtoken.schedule.stream import Drawn, first_start
+from dtoken.schedule.stream import Start
 
 Floats = NDArray[np.float64]
 
@@ -78,7 +78,7 @@ class Setup:
     method: Method
     facts: Facts
     constants: Arrays
-    schedule: Drawn
+    schedule: Any  # Drawn for token methods
 
     def engine(self, threads: int = 1) -> LocalEngine:
         return LocalEngine(self.method, self.constants, self.shards, self.problem.loss, threads)
@@ -86,11 +86,11 @@ class Setup:
     def events(self, count: int) -> Events:
         """The first events."""
         parts: list[Events] = []
-        for events, _ in self.schedule.segments(first_start(self.shards.n, self.method.tokens)):
+        for events, _ in self.schedule.segments(Start(0, self.method.token_start(self.shards.n), 0, 0.0)):
             parts.append(events)
             if sum(part.size for part in parts) >= count:
                 return concatenate(parts).between(0, count)
-        raise AssertionError("a drawn schedule has no end")
+        raise AssertionError("the schedule has an end")
 
 
 def setup(
@@ -107,8 +107,7 @@ def setup(
     problem = FiniteSum(shards, get_loss(loss), sigma)
     facts = gather_facts(problem, walk(build(graph, shards.n, **params), kind))
     constants = method.constants(facts)
-    schedule = Drawn(seed, method.law(constants, facts), facts.walk)
-    return Setup(shards, problem, method, facts, constants, schedule)
+    return Setup(shards, problem, method, facts, constants, method.schedule(constants, facts, seed))
 
 
 def solve(shards: Any, loss: str, sigma: float) -> Floats:

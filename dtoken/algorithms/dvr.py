@@ -1,0 +1,183 @@
+"""DVR, dual-free stochastic decentralised optimisation with variance reduction (Hendrikx, Bach, Massoulié 2020).
+
+With probability p_comm a step is a round of messages along all edges,
+
+    theta <- theta - (eta / (p_comm sigma)) Lap theta,
+
+else every node takes a local step with one of its samples j, drawn with probability p_j|i,
+
+    z_ij    <- (1 - rho_ij) z_ij + rho_ij a_ij^T theta_i,      rho_ij = alpha eta / (p_comp p_j|i)
+    theta_i <- theta_i - (phi_ij'(z_ij) - g_ij) a_ij / sigma,      g_ij <- phi_ij'(z_ij).
+
+It is TVR without tokens: nodes average with their neighbours instead. Constants, with kappa = 1 + L_b / sigma, the smallest
+and largest non-zero eigenvalues of Lap, gamma = lambda_min / lambda_max, and N_c = max_i sum_j (1 + L_ij / sigma):
+
+    alpha = 2 lambda_min / (sigma kappa),      p_comm / p_comp = kappa / (2 gamma N_c),
+    eta = min(p_comm sigma / lambda_max, p_comp / (alpha N_c)),      p_j|i proportional to 1 + L_ij / sigma.
+
+Contraction per step: eta r alpha, r about 1/3 (proved), eta alpha / 2 (as in the paper). An exchange takes tau_comm and a
+message along each edge in each direction, a local step tau_comp.
+"""
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from dtoken.algorithms.base import SAMPLING
+from dtoken.algorithms.contract import Facts, Models, Vector, check_choice
+from dtoken.algorithms.synchronous import Messenger
+from dtoken.compiled import compiled
+from dtoken.errors import InputError
+from dtoken.problem.hosted import HostedRows
+from dtoken.problem.kernels import add_row, row_dot
+from dtoken.problem.losses import derivative
+from dtoken.schedule.clock import Costs
+from dtoken.schedule.events import LOADING
+from dtoken.schedule.rounds import RandomRounds, exchange
+from dtoken.schedule.stream import Schedule
+from dtoken.theory.dual_descent import convexity_ratio
+from dtoken.theory.gossip import network
+
+
+class DualGossip(NamedTuple):
+    """Constants of DVR, in the paper's names."""
+
+    sigma: float
+    L_b: float  # smoothness that kappa is made of
+    kappa: float
+    gap: float  # gamma
+    alpha: float
+    p_comm: float  # probability that a step is an exchange
+    p_comp: float
+    eta: float
+    rho_comm: float  # eta / (p_comm sigma): weight of a neighbour
+    rho_comp: Vector  # (n,) weight of a sample of weight 1 of each node: rho_ij = rho_comp / weight
+    importance: float  # weight of a sample is 1 + importance * L_ij / sigma
+    rate: float  # eta r alpha, proved
+    paper_rate: float  # eta alpha / 2
+
+
+class Nodes(NamedTuple):
+    """State of the hosted nodes."""
+
+    theta: Vector  # (hosted, d)
+    sent: Vector  # (hosted, d) theta before the exchange
+    z: Vector  # (rows,) margins z_ij
+    g: Vector  # (rows,) slopes phi_ij'(z_ij)
+
+
+class Messages(NamedTuple):
+    """State of the tokens: what the nodes send."""
+
+    theta: Vector  # (n, d)
+
+
+@compiled
+def visit(c: Any, rows: Any, nodes: Any, tokens: Any, i: int, k: int, r: int, t: float) -> None:
+    """A node loads its message, or moves towards that of a neighbour."""
+    if r == LOADING:
+        nodes.sent[i] = nodes.theta[i]
+        tokens.theta[k] = nodes.theta[i]
+    else:
+        for s in range(rows.d):
+            nodes.theta[i, s] -= c.rho_comm * (nodes.sent[i, s] - tokens.theta[k, s])
+
+
+@compiled
+def local(c: Any, rows: Any, nodes: Any, i: int, r: int, t: float) -> None:
+    """Node i uses its sample in row r."""
+    start, stop, theta, w = rows.start[r], rows.start[r + 1], nodes.theta[i], rows.w[i]
+    rho = c.rho_comp[i] / (1.0 + c.importance * rows.c * w * rows.q[r] / c.sigma)
+    nodes.z[r] += rho * (row_dot(rows.data, rows.indices, start, stop, theta) - nodes.z[r])
+    g = w * derivative(rows.loss, nodes.z[r], rows.y[r])
+    add_row(rows.data, rows.indices, start, stop, -(g - nodes.g[r]) / c.sigma, theta)
+    nodes.g[r] = g
+
+
+@compiled
+def _start(c: Any, rows: Any, nodes: Any) -> None:
+    for i in range(len(rows.w)):
+        for r in range(rows.first[i], rows.first[i + 1]):
+            nodes.g[r] = rows.w[i] * derivative(rows.loss, 0.0, rows.y[r])
+            add_row(rows.data, rows.indices, rows.start[r], rows.start[r + 1], -nodes.g[r] / c.sigma, nodes.theta[i])
+
+
+@dataclass(frozen=True)
+class DVR(Messenger):
+    """Dual-free decentralised variance reduction.
+
+    Parameters
+    ----------
+    smoothness, factor
+        As for Token GD.
+    sampling
+        ``importance``: samples are drawn with probability proportional to 1 + L_ij / sigma; ``uniform``: all alike.
+    """
+
+    sampling: str = "importance"
+
+    draws_samples = True
+    local = staticmethod(local)
+    visit = staticmethod(visit)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_choice("sampling", self.sampling, SAMPLING)
+
+    def constants(self, facts: Facts) -> DualGossip:
+        """Step sizes by the theory."""
+        if not facts.samples.all():
+            raise InputError(
+                f"node {int(np.argmin(facts.samples))} has only empty rows, and dvr draws one at every step"
+            )
+        net, sigma, L_b = network(facts.walk.topology, "dvr"), facts.sigma, self.batch_smoothness(facts)
+        if self.sampling == "importance":
+            importance, total = 1.0, facts.samples + facts.sum_L / sigma
+            bound = float(total.max())
+        else:
+            importance, total = 0.0, facts.samples.astype(np.float64)
+            bound = float(total.max()) * (1 + facts.max_L / sigma)
+        kappa = 1 + L_b / sigma
+        alpha = 2 * net.lambda_min / (sigma * kappa)
+        p_comp = 1 / (1 + kappa / (2 * net.gap * bound))
+        p_comm = 1 - p_comp
+        eta = min(p_comm * sigma / net.lambda_max, p_comp / (alpha * bound))
+        return DualGossip(
+            sigma=sigma,
+            L_b=L_b,
+            kappa=kappa,
+            gap=net.gap,
+            alpha=alpha,
+            p_comm=p_comm,
+            p_comp=p_comp,
+            eta=eta,
+            rho_comm=eta / (p_comm * sigma),
+            rho_comp=alpha * eta * total / p_comp,
+            importance=importance,
+            rate=eta * alpha * convexity_ratio(2, kappa),
+            paper_rate=eta * alpha / 2,
+        )
+
+    def schedule(self, c: DualGossip, facts: Facts, seed: int) -> Schedule:
+        """Exchanges and local steps in random order."""
+        return RandomRounds(seed, c.p_comm, exchange(network(facts.walk.topology, "dvr").neighbours), facts.n)
+
+    def costs(self, facts: Facts) -> Costs:
+        """One gradient a local step."""
+        return Costs(np.ones(facts.n, np.int64), np.zeros(facts.n, np.int64))
+
+    def weights(self, c: DualGossip, L: Vector) -> Vector | None:
+        """Sampling weights of a node's samples."""
+        return 1 + L / c.sigma if c.importance else None
+
+    def start(self, c: DualGossip, rows: HostedRows) -> tuple[Nodes, Messages]:
+        """Margins 0, nodes at minus their gradient."""
+        theta, sent = np.zeros((len(rows.w), rows.d)), np.zeros((len(rows.w), rows.d))
+        nodes = Nodes(theta, sent, np.zeros(len(rows.y)), np.zeros(len(rows.y)))
+        _start(c, rows, nodes)
+        return nodes, Messages(np.zeros((len(c.rho_comp), rows.d)))
+
+    def models(self, c: DualGossip, nodes: Nodes, tokens: Messages, t: float) -> Models:
+        """The nodes."""
+        return Models(nodes.theta.copy(), nodes.theta.copy())

@@ -1,0 +1,76 @@
+"""EXTRA, an exact first-order algorithm for decentralised consensus (Shi, Ling, Wu, Yin 2015).
+
+    x^1     = W x^0 - s g^0,      W = I - Lap / lambda_max,      s = step / (L_b + sigma)
+    x^{t+2} = (I + W) / 2 (2 x^{t+1} - x^t) - s (g^{t+1} - g^t),      g^t_i = grad F_i(x^t_i)
+
+with x^0 = 0, so that the first step is the second formula with x^{-1} = g^{-1} = 0. A node sends 2 x^t - x^{t-1} to its
+neighbours. A round costs one full gradient at every node, a message along each edge in each direction, and the ideal
+time m tau_comp + tau_comm. The guarantee of the paper is s < 2 lambda_min((I + W) / 2) / L = 1 / L: the default is its
+boundary.
+"""
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from dtoken.algorithms.contract import Models, Vector
+from dtoken.algorithms.synchronous import Averaging, AveragingMethod, Messages
+from dtoken.compiled import compiled
+from dtoken.problem.hosted import HostedRows, node_gradient
+from dtoken.schedule.events import LOADING
+
+
+class Nodes(NamedTuple):
+    """State of the hosted nodes."""
+
+    x: Vector  # (hosted, d) x^t
+    before: Vector  # (hosted, d) x^{t-1}
+    g: Vector  # (hosted, d) g^{t-1}
+    mixed: Vector  # (hosted, d) what has come of (I + W) / 2 (2 x^t - x^{t-1})
+
+
+@compiled
+def visit(c: Any, rows: Any, nodes: Any, tokens: Any, i: int, k: int, r: int, t: float) -> None:
+    """A node loads its message, or gets that of a neighbour."""
+    if r == LOADING:
+        tokens.message[k] = 2.0 * nodes.x[i] - nodes.before[i]
+        nodes.mixed[i] += c.own[i] * tokens.message[k]
+    else:
+        nodes.mixed[i] += c.other * tokens.message[k]
+
+
+@compiled
+def local(c: Any, rows: Any, nodes: Any, i: int, r: int, t: float) -> None:
+    """Node i takes its gradient and moves on."""
+    g = np.empty(rows.d)
+    node_gradient(rows, i, c.sigma, nodes.x[i], g)
+    nodes.before[i] = nodes.x[i]
+    nodes.x[i] = nodes.mixed[i] - c.step * (g - nodes.g[i])
+    nodes.g[i] = g
+    nodes.mixed[i] = 0.0
+
+
+@dataclass(frozen=True)
+class EXTRA(AveragingMethod):
+    """EXTRA.
+
+    Parameters
+    ----------
+    smoothness, factor
+        As for Token GD.
+    step
+        Step size, in units of 1 / (L_b + sigma); guaranteed below 1.
+    """
+
+    local = staticmethod(local)
+    visit = staticmethod(visit)
+
+    def start(self, c: Averaging, rows: HostedRows) -> tuple[Nodes, Messages]:
+        """All zero."""
+        x, before, g, mixed = (np.zeros((len(rows.w), rows.d)) for _ in range(4))
+        return Nodes(x, before, g, mixed), Messages(np.zeros((c.n, rows.d)))
+
+    def models(self, c: Averaging, nodes: Nodes, tokens: Messages, t: float) -> Models:
+        """The nodes."""
+        return Models(nodes.x.copy(), nodes.x.copy())

@@ -1,0 +1,174 @@
+"""Gradient descent with an all-reduce, the centralised baseline (Hendrikx 2022, section Experiments).
+
+    theta <- theta - (s / n) sum_i grad F_i(theta),      s = step / (L_b + sigma),      F_i = f_i + sigma / 2 ||.||^2
+
+Every node has a copy of theta and its gradient there. How the sum comes to all nodes is ``allreduce``; the graph plays
+no role, as in the paper. A round costs one full gradient at every node, and
+
+=============  ========================================================  ==========  ==========================
+allreduce      messages                                                  jumps       ideal time
+=============  ========================================================  ==========  ==========================
+all_to_all     from every node to all others                             n (n - 1)   m tau_comp + tau_comm
+ring           one token, a lap to add up and a lap to hand out          2 n         m tau_comp + 2 n tau_comm
+centralized    to node 0, the server, and back (also for node 0 itself)  2 n         m tau_comp + 2 tau_comm
+=============  ========================================================  ==========  ==========================
+
+The gradients at the starting point belong to the start and are not counted.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dtoken.algorithms.contract import Facts, Models, Vector, check_choice
+from dtoken.algorithms.synchronous import RoundMethod
+from dtoken.compiled import compiled
+from dtoken.errors import InputError
+from dtoken.graph.topology import COMPLETE_TABLE_LIMIT
+from dtoken.problem.hosted import HostedRows, node_gradient
+from dtoken.schedule import rounds
+from dtoken.schedule.events import LOADING, concatenate
+from dtoken.schedule.stream import Schedule
+
+
+class Descent(NamedTuple):
+    """Constants of gradient descent."""
+
+    n: int
+    sigma: float
+    L_b: float  # smoothness of the nodes' losses
+    kappa: float  # 1 + L_b / sigma
+    step: float  # s
+
+
+class Nodes(NamedTuple):
+    """State of the hosted nodes."""
+
+    theta: Vector  # (hosted, d) the same everywhere between rounds
+    g: Vector  # (hosted, d) grad F_i(theta)
+    total: Vector  # (hosted, d) what has come of the sum of all gradients
+    sent: NDArray[np.int64]  # (hosted,) whether the node's own gradient was sent; server: how many have come
+
+
+class Tokens(NamedTuple):
+    """State of the tokens."""
+
+    message: Vector  # (K, d) a sum of gradients
+    parts: NDArray[np.int64]  # (K,) how many
+
+
+@compiled
+def local(c: Any, rows: Any, nodes: Any, i: int, r: int, t: float) -> None:
+    """Node i has the sum of all gradients: it takes the step, and its gradient at the new point."""
+    nodes.theta[i] -= c.step / c.n * nodes.total[i]
+    nodes.total[i] = 0.0
+    nodes.sent[i] = 0
+    node_gradient(rows, i, c.sigma, nodes.theta[i], nodes.g[i])
+
+
+@compiled
+def all_to_all(c: Any, rows: Any, nodes: Any, tokens: Any, i: int, k: int, r: int, t: float) -> None:
+    """All nodes add up all gradients in the same order, their own when it is loaded for the second time."""
+    if r == LOADING and nodes.sent[i] == 0:
+        tokens.message[k] = nodes.g[i]
+        nodes.sent[i] = 1
+    else:
+        nodes.total[i] += tokens.message[k]
+
+
+@compiled
+def ring(c: Any, rows: Any, nodes: Any, tokens: Any, i: int, k: int, r: int, t: float) -> None:
+    """First lap: the token takes the node's gradient. Second lap: it hands out the sum."""
+    if nodes.sent[i] == 1:
+        nodes.total[i] = tokens.message[k]
+    elif tokens.parts[k] == c.n:
+        tokens.message[k] = nodes.g[i]
+        tokens.parts[k] = 1
+    else:
+        tokens.message[k] += nodes.g[i]
+        tokens.parts[k] += 1
+    nodes.sent[i] = 1
+
+
+@compiled
+def centralized(c: Any, rows: Any, nodes: Any, tokens: Any, i: int, k: int, r: int, t: float) -> None:
+    """Messages of one gradient are for the server, which adds them up; it sends the sum when all are there."""
+    if r == LOADING:
+        tokens.parts[k] = max(1, nodes.sent[i])
+        tokens.message[k] = nodes.total[i] if tokens.parts[k] == c.n > 1 else nodes.g[i]
+    elif tokens.parts[k] == c.n:
+        nodes.total[i] = tokens.message[k]
+    else:
+        nodes.total[i] += tokens.message[k]
+        nodes.sent[i] += 1
+
+
+VISITS: dict[str, Callable[..., None]] = {"all_to_all": all_to_all, "ring": ring, "centralized": centralized}
+PATTERNS = {"all_to_all": rounds.all_to_all, "ring": rounds.two_laps, "centralized": rounds.star}
+
+
+@dataclass(frozen=True)
+class GD(RoundMethod):
+    """Gradient descent.
+
+    Parameters
+    ----------
+    smoothness, factor
+        As for Token GD.
+    step
+        Step size, in units of 1 / (L_b + sigma); below 2.
+    allreduce
+        How nodes add up their gradients: ``all_to_all``, ``ring`` or ``centralized``.
+    """
+
+    allreduce: str = "all_to_all"
+
+    local = staticmethod(local)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_choice("allreduce", self.allreduce, tuple(VISITS))
+        if self.step >= 2:
+            raise InputError(f"algorithm.step={self.step} diverges: gd needs a step below 2 / (L_b + sigma)")
+
+    @property
+    def visit(self) -> Callable[..., None]:
+        """What a token does depends on the all-reduce."""
+        return VISITS[self.allreduce]
+
+    def token_start(self, n: int) -> NDArray[np.int64]:
+        """The ring has one token, the others one message per node."""
+        return np.arange(1 if self.allreduce == "ring" else n, dtype=np.int64)
+
+    def constants(self, facts: Facts) -> Descent:
+        """The step size."""
+        if self.allreduce == "all_to_all" and facts.n > COMPLETE_TABLE_LIMIT:
+            raise InputError(f"gd would send {facts.n}**2 messages a step; use algorithm.allreduce=ring or centralized")
+        L_b = self.batch_smoothness(facts)
+        return Descent(facts.n, facts.sigma, L_b, 1 + L_b / facts.sigma, self.step / (L_b + facts.sigma))
+
+    def schedule(self, c: Descent, facts: Facts, seed: int) -> Schedule:
+        """The all-reduce, then a local step everywhere."""
+        return rounds.Rounds(concatenate([PATTERNS[self.allreduce](c.n), rounds.local_steps(c.n)]))
+
+    def notes(self, c: Descent, facts: Facts) -> tuple[str, ...]:
+        """The graph plays no role."""
+        if facts.walk.topology.complete:
+            return ()
+        return (f"gd does not use {facts.walk.topology.name}: its messages go as allreduce={self.allreduce} says",)
+
+    def start(self, c: Descent, rows: HostedRows) -> tuple[Nodes, Tokens]:
+        """theta = 0."""
+        theta, g, total = (np.zeros((len(rows.w), rows.d)) for _ in range(3))
+        for i in range(len(rows.w)):
+            node_gradient(rows, i, c.sigma, theta[i], g[i])
+        K = len(self.token_start(c.n))
+        return Nodes(theta, g, total, np.zeros(len(rows.w), np.int64)), Tokens(np.zeros((K, rows.d)), np.full(K, c.n))
+
+    def models(self, c: Descent, nodes: Nodes, tokens: Tokens, t: float) -> Models:
+        """The nodes; equal copies are reported once."""
+        same = bool((nodes.theta == nodes.theta[0]).all())
+        return Models(nodes.theta.copy(), nodes.theta[:1].copy() if same else nodes.theta.copy())

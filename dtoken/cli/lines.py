@@ -1,0 +1,127 @@
+"""What the command says about a run, as text: before it begins and when it is over."""
+
+from dataclasses import fields, is_dataclass
+from typing import Any
+
+from dtoken.result import Result
+from dtoken.session import Prepared
+from dtoken.summary import constants, predict, proved, rate
+
+SHOWN = ("kappa", "p_comp", "rho_comm", "rho_comp", "rho", "beta", "step")  # constants, if they are one number
+TABLE = ("jumps", "messages", "gradients", "passes", "ideal time", "wall")
+
+
+def count(number: float) -> str:
+    """A number of things, short.
+
+    Examples
+    --------
+    >>> count(8_100_000), count(135_200), count(41)
+    ('8.1 M', '135 k', '41')
+    """
+    for limit, unit in ((1e9, " G"), (1e6, " M"), (1e4, " k")):
+        if number >= limit:
+            scaled = number / (limit if unit != " k" else 1e3)
+            return f"{scaled:.3g}{unit}" if scaled < 1000 else f"{scaled:,.0f}{unit}"
+    return f"{number:,.0f}" if number >= 100 else f"{number:.3g}"
+
+
+def header(prepared: Prepared, accuracy: float) -> list[tuple[str, str]]:
+    """Data, method with constants, graph, what the theory says, engine."""
+    lines = [
+        ("data", _data(prepared)),
+        ("method", _method(prepared)),
+        ("graph", _graph(prepared)),
+        ("theory", _theory(prepared, accuracy)),
+        ("engine", f"local, {prepared.threads} thread{'s' if prepared.threads > 1 else ''}"),
+    ]
+    return [(name, text) for name, text in lines if text]
+
+
+def _data(prepared: Prepared) -> str:
+    meta = prepared.store.meta
+    fewest, most = min(meta.node_rows), max(meta.node_rows)
+    rows = f"{fewest:,}" if fewest == most else f"{fewest:,} to {most:,}"
+    size = f"{meta.rows:,} x {meta.d:,}  {count(meta.nonzeros)} non-zeros  {meta.n} nodes x {rows} rows"
+    return f"{prepared.settings.source.name}  {size}" + ("  (cached)" if prepared.found else "")
+
+
+def _method(prepared: Prepared) -> str:
+    method = prepared.settings.method
+    words = [type(method).__name__.lower(), f"K={method.tokens}"]
+    for field in fields(method) if is_dataclass(method) else ():
+        words += _setting(method, field.name, getattr(method, field.name))
+    values = constants(prepared.experiment)
+    numbers = [f"{name} {values[name]:.3g}" for name in SHOWN if isinstance(values.get(name), int | float)]
+    return "  ".join(words) + "   " + "  ".join(numbers)
+
+
+def _setting(method: Any, name: str, value: Any) -> list[str]:
+    match name:
+        case "smoothness":
+            return [f"smoothness {value}" + (f" {method.factor:g}" if value == "factor" else "")]
+        case "sampling":
+            return [f"{value} sampling"]
+        case "tokens" | "factor" | "mixing" | "jumps":
+            return []
+        case _:
+            return [] if value in (None, False) else [name if value is True else f"{name}={value}"]
+
+
+def _graph(prepared: Prepared) -> str:
+    walk, jumps = prepared.experiment.walk, prepared.experiment.law.jumps
+    params = "".join(f" {key}={value}" for key, value in walk.topology.params.items())
+    mixing = f", {jumps} jumps before each visit" if jumps > 1 else ""
+    kind = "independent uniform jumps" if walk.iid else f"{walk.kind} walk"
+    return f"{walk.topology.kind}{params}, {kind}{mixing}"
+
+
+def _theory(prepared: Prepared, accuracy: float) -> str:
+    per_step = rate(prepared.experiment)
+    if per_step is None:
+        return ""
+    status = "proved" if proved(prepared.experiment) else "by the theory, which does not cover this walk or step size"
+    text = f"{per_step:.2g} per step {status}"
+    found = predict(prepared.experiment, accuracy, prepared.gap)
+    if found is None:
+        return text
+    amounts = f"{count(found.events)} events, {count(found.jumps)} jumps, {count(found.passes)} passes"
+    return f"{text}: about {amounts} to {accuracy:g}"
+
+
+def closing(result: Result) -> list[str]:
+    """The table of accuracies, the rates, and what else there is to say."""
+    summary = result.summary
+    rows = [("", *TABLE)] + [
+        (f"to {accuracy}", *_taken(taken)) for accuracy, taken in summary["to_accuracy"].items()
+    ]
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    lines = [
+        "   ".join(cell.ljust(width) if column == 0 else cell.rjust(width)
+                   for column, (cell, width) in enumerate(zip(row, widths, strict=True))).rstrip()
+        for row in rows
+    ]  # fmt: skip
+    rates = [
+        f"{name} {summary[key]:.2g}"
+        for name, key in (("measured", "measured_rate"), ("predicted", "predicted_rate"), ("paper", "paper_rate"))
+        if summary[key] is not None
+    ]
+    lines.append("rate per step: " + ", ".join(rates) if rates else "")
+    asked, end = summary["config"]["stop"]["suboptimality"], summary["end"]
+    if asked is not None and summary["status"] == "done" and not end["suboptimality"] <= asked:
+        reached = f"{end['suboptimality']:.2g} after {end['passes']:.4g} passes"
+        lines.append(f"stopped before stop.suboptimality={asked:g}: {reached}; a later stop continues this run")
+    return [line for line in lines if line]
+
+
+def _taken(taken: dict[str, Any] | None) -> tuple[str, ...]:
+    if taken is None:
+        return ("-",) * len(TABLE)
+    return (
+        f"{taken['jumps']:,}",
+        f"{taken['messages']:,}",
+        count(taken["gradients"]),
+        f"{taken['passes']:.4g}",
+        f"{taken['time']:.2g}",
+        f"{taken['wall']:.2g} s",
+    )

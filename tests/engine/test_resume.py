@@ -1,0 +1,196 @@
+"""Runs that are killed: SIGKILL at any moment, then started again in their directory, end as if nothing had happened."""
+
+import dataclasses
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from dtoken.algorithms.tvr import TVR
+from dtoken.engine.checkpoint import NAME, load_checkpoint
+from dtoken.engine.experiment import prepare
+from dtoken.engine.local import LocalEngine
+from dtoken.engine.run import Outcome, Recording, Stop, Watch, run
+from dtoken.errors import InputError, RunError
+from dtoken.graph import build, walk
+from dtoken.problem.finite_sum import FiniteSum
+from dtoken.problem.losses import get_loss
+from dtoken.schedule.clock import TimeModel
+from tests.engine.small import small_shards
+
+EVENTS = 150_000  # more than two segments
+
+
+def go(
+    directory: Path | None,
+    *,
+    threads: int = 1,
+    every: float = 200.0,
+    stop: Stop | None = None,
+    watch: Watch | None = None,
+    identity: str = "a",
+    sigma: float = 0.05,
+    method: Any = None,
+) -> Outcome:
+    """One run; the children below call it, too."""
+    shards, method = small_shards(n=6, seed=20), method or TVR(tokens=2)
+    problem = FiniteSum(shards, get_loss("logistic"), sigma)
+    experiment = prepare(problem, method, walk(build("ring", 6), "simple"), TimeModel(), 5)
+    with LocalEngine(method, experiment.constants, shards, problem.loss, threads) as engine:
+        return run(
+            experiment,
+            engine,
+            stop or Stop(passes=None, events=EVENTS),
+            Recording(every_passes=every),
+            directory=directory,
+            identity=identity,
+            checkpoint_every=1 if directory else None,
+            watch=watch,
+        )
+
+
+def assert_same(a: Outcome, b: Outcome) -> None:
+    assert a.models.nodes.tobytes() == b.models.nodes.tobytes()
+    assert a.models.tokens.tobytes() == b.models.tokens.tobytes()
+    assert [dataclasses.replace(r, wall=0.0) for r in a.records] == [dataclasses.replace(r, wall=0.0) for r in b.records]
+
+
+@pytest.fixture(scope="module")
+def uninterrupted() -> Outcome:
+    return go(None)
+
+
+SUICIDE = """
+import os, signal
+from pathlib import Path
+from dtoken.engine.run import Watch
+from tests.engine.test_resume import go
+
+count = 0
+
+def strike(*_):
+    global count
+    count += 1
+    if count == number:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+if moment == "rename":
+    rename = Path.rename
+    def renamed(self, target):
+        strike()
+        return rename(self, target)
+    Path.rename = renamed
+    go(Path(directory), threads=2)
+else:
+    go(Path(directory), threads=2, watch=Watch(**{moment: strike}))
+"""
+
+
+@pytest.mark.parametrize(
+    ("moment", "number"),
+    # while events happen, after a record, before a checkpoint, and between the two renames of the second checkpoint
+    [("events", 1), ("events", 6), ("record", 4), ("checkpoint", 3), ("rename", 1), ("rename", 3)],
+)
+def test_killed_at_a_given_moment(
+    moment: str, number: int, tmp_path: Path, run_child: Callable[..., int], uninterrupted: Outcome
+) -> None:
+    assert run_child(SUICIDE, directory=str(tmp_path), moment=moment, number=number) == -9
+    assert_same(go(tmp_path, threads=3), uninterrupted)
+    assert [path.name for path in tmp_path.iterdir()] == [NAME]
+
+
+def test_killed_at_any_moment(tmp_path: Path, start_child: Callable[..., Any], uninterrupted: Outcome) -> None:
+    """Again and again from outside, wherever it is, until the run gets through."""
+    kills = 0
+    for attempt in range(3):
+        child = start_child("from pathlib import Path\nfrom tests.engine.test_resume import go\ngo(Path(d))", d=str(tmp_path))
+        seen, deadline = progress(tmp_path), time.monotonic() + 100
+        while child.is_alive() and progress(tmp_path) == seen and time.monotonic() < deadline:
+            time.sleep(0.002)
+        time.sleep(0.003 * attempt)
+        child.kill()
+        child.join(60)
+        kills += child.exitcode == -9
+    assert kills
+    assert_same(go(tmp_path, threads=2), uninterrupted)
+
+
+def progress(directory: Path) -> int:
+    """Something that changes whenever a checkpoint is put in place."""
+    try:
+        return (directory / NAME).stat().st_ino
+    except FileNotFoundError:
+        return 0
+
+
+def test_a_finished_run_is_not_run_again(tmp_path: Path, uninterrupted: Outcome) -> None:
+    go(tmp_path)
+    told: list[object] = []
+    again = go(tmp_path, watch=Watch(events=told.append, record=told.append))
+    assert_same(again, uninterrupted)
+    assert not told
+
+
+def test_a_checkpoint_of_another_run_is_refused(tmp_path: Path) -> None:
+    go(tmp_path, stop=Stop(events=1000))
+    with pytest.raises(InputError, match="checkpoint of a run with other settings"):
+        go(tmp_path, identity="b")
+
+
+def test_a_damaged_checkpoint_stops_the_run_with_a_sentence(tmp_path: Path) -> None:
+    go(tmp_path, stop=Stop(events=1000))
+    file = next(path for path in sorted((tmp_path / NAME / "state").rglob("c/*")) if path.is_file())
+    file.write_bytes(file.read_bytes()[:-3])
+    with pytest.raises(RunError, match="is damaged"):
+        go(tmp_path)
+
+
+def test_checkpoints_lie_at_record_points(tmp_path: Path) -> None:
+    outcome = go(tmp_path, stop=Stop(passes=50), every=20.0)
+    found = load_checkpoint(tmp_path)
+    assert found is not None
+    assert found.clock.events == outcome.records[-1].event
+    assert found.records[-1]["objective"] == outcome.records[-1].objective
+
+
+def test_records_come_at_the_multiples_asked_for() -> None:
+    rows = 36
+    outcome = go(None, stop=Stop(passes=50), every=20.0)
+    assert [record.gradients for record in outcome.records] == [0, 20 * rows, 40 * rows, 50 * rows]
+    assert [record.passes for record in outcome.records] == [0.0, 20.0, 40.0, 50.0]
+
+
+@pytest.mark.parametrize(
+    ("stop", "counter", "value"),
+    [
+        (Stop(passes=None, events=1234), "event", 1234),
+        (Stop(passes=None, jumps=77), "jumps", 77),
+        (Stop(passes=2.5), "gradients", 90),
+        (Stop(passes=3, jumps=10**6, events=10**6), "gradients", 108),
+    ],
+)
+def test_stops_at_the_first_limit(stop: Stop, counter: str, value: int) -> None:
+    outcome = go(None, stop=stop)
+    assert getattr(outcome.records[-1], counter) == value
+    assert outcome.failure is None
+
+
+def test_stops_when_accurate() -> None:
+    outcome = go(None, stop=Stop(passes=5000, suboptimality=1e-6), every=10.0)
+    assert outcome.records[-1].suboptimality <= 1e-6 < outcome.records[-2].suboptimality
+    assert all(np.diff([record.event for record in outcome.records]) > 0)
+
+
+def test_a_diverging_run_says_so_and_keeps_its_trajectory(tmp_path: Path) -> None:
+    """A factor far too small makes steps far too long."""
+    method = TVR(tokens=2, smoothness="factor", factor=1e-9)
+    outcome = go(tmp_path, method=method, sigma=1e-4, stop=Stop(passes=500), every=1.0)
+    assert outcome.failure is not None
+    assert outcome.failure.startswith("diverged")
+    assert len(outcome.records) > 1
+    assert outcome.records[-1].passes < 500
+    again = go(tmp_path, method=method, sigma=1e-4, stop=Stop(passes=500), every=1.0)
+    assert again.failure == outcome.failure

@@ -1,20 +1,24 @@
-"""dtoken from Python: one function, nothing from Hydra."""
+"""dtoken from Python: one function, nothing from Hydra.
+
+What it needs is loaded when it is called: ``from dtoken import run`` costs next to nothing.
+"""
+
+from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import nullcontext
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from dtoken.algorithms.contract import Method
-from dtoken.config.sections import Checkpoint, Local, Problem, Record, Schedule
-from dtoken.config.settings import Graph, make_settings
-from dtoken.data.partition import Partition
-from dtoken.data.rows import Source
-from dtoken.engine.run import Stop
-from dtoken.outputs import earlier_summary, is_over
-from dtoken.result import Result
-from dtoken.schedule.clock import TimeModel
-from dtoken.session import execute, prepare_run
+if TYPE_CHECKING:
+    from dtoken.algorithms.contract import Method
+    from dtoken.config.sections import Checkpoint, Problem, Record
+    from dtoken.config.settings import Graph
+    from dtoken.data.partition import Partition
+    from dtoken.data.rows import Source
+    from dtoken.engine.run import Stop
+    from dtoken.result import Result
+    from dtoken.schedule.clock import TimeModel
 
 Keys = Mapping[str, Any]
 
@@ -25,8 +29,9 @@ def run(
     algorithm: str | Keys | Method = "tvr",
     graph: str | Keys | Graph = "complete",
     *,
-    loss: str = Problem.loss,
-    sigma: float = Problem.sigma,
+    problem: Keys | Problem | None = None,
+    loss: str | None = None,
+    sigma: float | None = None,
     partition: Keys | Partition | None = None,
     seed: int = 0,
     stop: Keys | Stop | None = None,
@@ -35,7 +40,7 @@ def run(
     threads: int | None = None,
     replay: str | Path | None = None,
     directory: str | Path | None = None,
-    checkpoint_every: int | None = Checkpoint.every,
+    checkpoint: Keys | Checkpoint | None = None,
     progress: bool = False,
 ) -> Result:
     """Run a token method and return what it found.
@@ -50,8 +55,10 @@ def run(
         A method's name, a method such as ``TVR(tokens=4)``, or ``{"_target_": "tvr", "tokens": 4}``.
     graph
         A topology's name, or its keys such as ``{"kind": "grid", "shape": [2, 4], "walk": "lazy"}``.
+    problem
+        What is minimised, as an object or as a dictionary of its keys.
     loss, sigma
-        The problem: loss of every row, regularisation of each node.
+        The same in short: loss of every row, regularisation of each node.
     partition
         How rows are spread over nodes.
     seed
@@ -65,8 +72,8 @@ def run(
     directory
         Where to leave the files of the run and its checkpoints; None: nowhere. A finished run that is found there is
         returned, an interrupted one continued.
-    checkpoint_every
-        Record points from one checkpoint to the next; None: never.
+    checkpoint
+        ``{"every": 10}``: record points from one checkpoint to the next; None in its place: never.
     progress
         Whether to show progress on a terminal.
 
@@ -89,11 +96,17 @@ def run(
     >>> result.trajectory.suboptimality.iloc[-1] < 1e-3
     np.True_
     """
+    from dtoken.config.sections import Local, Schedule
+    from dtoken.config.settings import make_settings
+    from dtoken.outputs import earlier_summary, is_over
+    from dtoken.result import Result
+    from dtoken.session import execute, prepare_run
+
     settings = make_settings(
         data=data,
-        nodes=partition.nodes if isinstance(partition, Partition) else nodes,
+        nodes=nodes,
         partition=partition,
-        problem=Problem(loss, sigma),
+        problem=_problem(problem, loss, sigma),
         graph=graph,
         algorithm=algorithm,
         engine=Local(threads),
@@ -101,7 +114,7 @@ def run(
         stop=stop,
         record=record,
         time=time,
-        checkpoint=Checkpoint(checkpoint_every),
+        checkpoint=checkpoint,
         schedule=Schedule(None if replay is None else str(replay)),
     )
     folder = None if directory is None else Path(directory)
@@ -114,6 +127,16 @@ def run(
         if folder is not None:
             folder.mkdir(parents=True, exist_ok=True)
         return execute(prepared, folder, screen and screen.observer(prepared))
+
+
+def _problem(problem: Keys | Problem | None, loss: str | None, sigma: float | None) -> Keys | Problem | None:
+    """The problem, given as a whole or by its parts."""
+    from dtoken.errors import InputError
+
+    parts = {key: value for key, value in (("loss", loss), ("sigma", sigma)) if value is not None}
+    if problem is not None and parts:
+        raise InputError("problem is given twice; give either problem=... or loss=... and sigma=...")
+    return parts or problem
 
 
 def _screen(progress: bool) -> Any:

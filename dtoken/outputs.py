@@ -90,7 +90,7 @@ def earlier_summary(directory: Path, settings: Settings) -> dict[str, Any] | Non
 
 
 def is_over(summary: Mapping[str, Any], settings: Settings) -> bool:
-    """Whether the run of ``summary`` has nothing left to do: it failed, or went as far as ``settings.stop`` asks for."""
+    """Whether the run of ``summary`` has nothing left to do: it failed, or went as far as ``settings`` ask for."""
     if summary["status"] != DONE:
         return bool(summary["status"] == FAILED and summary["end"])
     stop, end, rows = settings.stop, summary["end"], summary["data"]["rows"]

@@ -67,9 +67,9 @@ class Result:
                 raise InputError(f"{directory} does not hold a finished run: it has no {name}")
         rows = pq.read_table(directory / TRAJECTORY).to_pylist()
         group = zarr.open_group(directory / RESULT, mode="r")
-        arrays = [np.asarray(group[name]) for name in ("theta", "tokens", "nodes")]
+        theta, tokens, nodes = (np.asarray(group[name]) for name in ("theta", "tokens", "nodes"))
         summary = json.loads((directory / SUMMARY).read_text(encoding="utf-8"))
-        return cls([Record(**row) for row in rows], summary, *arrays, directory)
+        return cls([Record(**row) for row in rows], summary, theta, tokens, nodes, directory)
 
     @cached_property
     def trajectory(self) -> "pd.DataFrame":

@@ -28,7 +28,7 @@ from dtoken.problem.finite_sum import FiniteSum
 from dtoken.problem.losses import get_loss
 from dtoken.provenance import now, provenance
 from dtoken.result import Result
-from dtoken.schedule.events import Events, no_events
+from dtoken.schedule.events import DELIVER, LOAD, LOCAL, MEET, MOVE, VISIT, Events
 
 
 @dataclass(frozen=True)
@@ -83,11 +83,12 @@ def _walk(settings: Settings) -> Walk:
 def _replaying(experiment: Experiment, path: Path) -> Experiment:
     from dtoken.schedule.replay import open_log
 
-    method, rows = experiment.method, experiment.problem.shards.node_rows
-    log = open_log(
-        path, experiment.law, rows, draws_samples=method.draws_samples, meets=method.meet is not None
-    )
-    return replace(experiment, replay=log)
+    method = experiment.method
+    kinds = {LOCAL, VISIT, MOVE} | ({MEET} if method.meet else set())
+    if not hasattr(method, "tokens"):
+        kinds |= {LOAD, DELIVER}  # of methods with rounds
+    rows = experiment.problem.shards.node_rows
+    return replace(experiment, replay=open_log(path, experiment.law, rows, kinds, draws_samples=method.draws_samples))
 
 
 def kernels_cached(prepared: Prepared) -> bool:
@@ -108,7 +109,7 @@ def execute(prepared: Prepared, directory: Path | None = None, observer: Observe
         with LocalEngine(
             settings.method, experiment.constants, prepared.store, experiment.problem.loss, prepared.threads
         ) as engine:
-            engine.run(no_events())  # compiles, so that wall-clock times do not contain it
+            engine.run(_no_events())  # compiles, so that wall-clock times do not contain it
             watch, finish_log = _watch(prepared, engine, directory, observer, records)
             outcome = run(
                 experiment,
@@ -171,6 +172,11 @@ def _watch(
     return watch, log.finish if log else lambda: None
 
 
+def _no_events() -> Events:
+    none, no_time = np.empty(0, np.int32), np.empty(0)
+    return Events(kind=np.empty(0, np.int8), node=none, source=none, token=none, other=none, draw=no_time, at=no_time)
+
+
 def _identity(prepared: Prepared) -> str:
     """Which run a checkpoint belongs to."""
     content = {"settings": prepared.settings.identity(), "data": prepared.store.path.name}
@@ -216,14 +222,13 @@ class _Report:
         }
         content["provenance"] = {**self._head["provenance"], "ended": None if status == outputs.RUNNING else now()}
         if self._directory is not None:
-            outputs.write_summary(self._directory, content)
             if records:
                 outputs.write_trajectory(self._directory, records)
+            outputs.write_summary(self._directory, content)  # the last file: what it says of the others is true
         return content
 
     def finish(self, outcome: Outcome) -> Result:
         if self._directory is not None:
-            outputs.write_trajectory(self._directory, outcome.records)
             outputs.write_result(self._directory, outcome.models)
         status = outputs.FAILED if outcome.failure else outputs.DONE
         content = self.write(status, outcome.records, outcome.failure)

@@ -95,15 +95,19 @@ def to_accuracy(records: Sequence[Record], accuracies: Sequence[float]) -> dict[
     found: dict[str, dict[str, Any] | None] = {}
     for accuracy in accuracies:
         first = next((record for record in records if record.suboptimality <= accuracy), None)
-        found[f"{accuracy:g}"] = first and {
-            "events": first.event,
-            "jumps": first.jumps,
-            "messages": first.messages,
-            "gradients": first.gradients,
-            "passes": first.passes,
-            "time": first.time,
-            "wall": first.wall,
-        }
+        found[f"{accuracy:g}"] = (
+            None
+            if first is None
+            else {
+                "events": first.event,
+                "jumps": first.jumps,
+                "messages": first.messages,
+                "gradients": first.gradients,
+                "passes": first.passes,
+                "time": first.time,
+                "wall": first.wall,
+            }
+        )
     return found
 
 

@@ -9,14 +9,14 @@ else every node takes a local step with one of its samples j, drawn with probabi
     z_ij    <- (1 - rho_ij) z_ij + rho_ij a_ij^T theta_i,      rho_ij = alpha eta / (p_comp p_j|i)
     theta_i <- theta_i - (phi_ij'(z_ij) - g_ij) a_ij / sigma,      g_ij <- phi_ij'(z_ij).
 
-It is TVR without tokens: nodes average with their neighbours instead. Constants, with kappa = 1 + L_b / sigma, the smallest
-and largest non-zero eigenvalues of Lap, gamma = lambda_min / lambda_max, and N_c = max_i sum_j (1 + L_ij / sigma):
+It is TVR without tokens: nodes average with their neighbours instead. Constants, with kappa = 1 + L_b / sigma, the
+smallest and largest non-zero eigenvalues of Lap, gamma = lambda_min / lambda_max, N_c = max_i sum_j (1 + L_ij / sigma):
 
     alpha = 2 lambda_min / (sigma kappa),      p_comm / p_comp = kappa / (2 gamma N_c),
     eta = min(p_comm sigma / lambda_max, p_comp / (alpha N_c)),      p_j|i proportional to 1 + L_ij / sigma.
 
-Contraction per step: eta r alpha, r about 1/3 (proved), eta alpha / 2 (as in the paper). An exchange takes tau_comm and a
-message along each edge in each direction, a local step tau_comp.
+Contraction per step: eta r alpha, r about 1/3 (proved), eta alpha / 2 (as in the paper). An exchange takes tau_comm and
+a message along each edge in each direction, a local step tau_comp.
 """
 
 from dataclasses import dataclass
@@ -43,6 +43,7 @@ from dtoken.theory.gossip import network
 class DualGossip(NamedTuple):
     """Constants of DVR, in the paper's names."""
 
+    n: int
     sigma: float
     L_b: float  # smoothness that kappa is made of
     kappa: float
@@ -144,6 +145,7 @@ class DVR(Messenger):
         p_comm = 1 - p_comp
         eta = min(p_comm * sigma / net.lambda_max, p_comp / (alpha * bound))
         return DualGossip(
+            n=facts.n,
             sigma=sigma,
             L_b=L_b,
             kappa=kappa,
@@ -176,7 +178,7 @@ class DVR(Messenger):
         theta, sent = np.zeros((len(rows.w), rows.d)), np.zeros((len(rows.w), rows.d))
         nodes = Nodes(theta, sent, np.zeros(len(rows.y)), np.zeros(len(rows.y)))
         _start(c, rows, nodes)
-        return nodes, Messages(np.zeros((len(c.rho_comp), rows.d)))
+        return nodes, Messages(np.zeros((c.n, rows.d)))
 
     def models(self, c: DualGossip, nodes: Nodes, tokens: Messages, t: float) -> Models:
         """The nodes."""

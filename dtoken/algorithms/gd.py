@@ -169,6 +169,5 @@ class GD(RoundMethod):
         return Nodes(theta, g, total, np.zeros(len(rows.w), np.int64)), Tokens(np.zeros((K, rows.d)), np.full(K, c.n))
 
     def models(self, c: Descent, nodes: Nodes, tokens: Tokens, t: float) -> Models:
-        """The nodes; equal copies are reported once."""
-        same = bool((nodes.theta == nodes.theta[0]).all())
-        return Models(nodes.theta.copy(), nodes.theta[:1].copy() if same else nodes.theta.copy())
+        """The nodes."""
+        return Models(nodes.theta.copy(), nodes.theta.copy())

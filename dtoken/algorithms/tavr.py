@@ -1,7 +1,7 @@
 """TAVR, Token Accelerated Variance Reduction (Hendrikx 2022, Theorem 4), and its continuized form.
 
-Accelerated proximal coordinate gradient on the dual. Nodes, tokens and samples have pairs (x, v) that relax towards each
-other all the time, dx/dt = rho (v - x), dv/dt = rho (x - v), and are changed by events. Token k at node i:
+Accelerated proximal coordinate gradient on the dual. Nodes, tokens and samples have pairs (x, v) that relax towards
+each other all the time, dx/dt = rho (v - x), dv/dt = rho (x - v), and are changed by events. Token k at node i:
 
     D = s_comm (x_i - x_k) / sigma~;    v_i -= D, v_k += D;    x_i -= b D, x_k += b D,    b = rho R / p_e.
 

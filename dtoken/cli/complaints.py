@@ -26,7 +26,10 @@ def complaint(error: Exception, options: Options, keys: Sequence[str]) -> InputE
     """
     text = str(error)
     if isinstance(error, OverrideParseException):
-        return InputError(f"{error.override} is not of the form KEY=VALUE ({_one_line(text.partition(chr(10))[2])})")
+        if "=" not in error.override:
+            return InputError(f"{error.override} is not of the form KEY=VALUE")
+        reason = _one_line(text.partition("\n")[2].partition("See http")[0])
+        return InputError(f"{error.override} cannot be understood: {reason}; quote it, as in KEY='VALUE'")
     if isinstance(error, MissingConfigException) and (found := re.search(r"Could not find '(.+)/([^/']*)'", text)):
         return _unknown_option(found[1], found[2], options(found[1]))
     if found := re.search(r"Could not override '([^']+)'", text):

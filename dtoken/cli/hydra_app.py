@@ -1,7 +1,7 @@
 """dtoken as a plain Hydra application: composing a configuration, and running a task in Hydra's output directory.
 
-``hydra.main`` would do the same, but it creates the output directory before a task can look at its settings, reports errors
-in its own words, and knows only its own config sources.
+``hydra.main`` would do the same, but it creates the output directory before a task can look at its settings, reports
+errors in its own words, and knows only its own config sources.
 """
 
 import argparse

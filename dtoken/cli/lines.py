@@ -1,6 +1,6 @@
 """What the command says about a run, as text: before it begins and when it is over."""
 
-from dataclasses import fields, is_dataclass
+from dataclasses import fields
 from typing import Any
 
 from dtoken.result import Result
@@ -48,12 +48,17 @@ def _data(prepared: Prepared) -> str:
 
 def _method(prepared: Prepared) -> str:
     method = prepared.settings.method
-    words = [type(method).__name__.lower(), f"K={method.tokens}"]
-    for field in fields(method) if is_dataclass(method) else ():
-        words += _setting(method, field.name, getattr(method, field.name))
+    words = [type(method).__name__.lower()]
+    for name in settings_keys(method):
+        words += _setting(method, name, getattr(method, name))
     values = constants(prepared.experiment)
     numbers = [f"{name} {values[name]:.3g}" for name in SHOWN if isinstance(values.get(name), int | float)]
     return "  ".join(words) + "   " + "  ".join(numbers)
+
+
+def settings_keys(method: Any) -> list[str]:
+    """The hyper-parameters of a method."""
+    return [field.name for field in fields(method)]
 
 
 def _setting(method: Any, name: str, value: Any) -> list[str]:
@@ -62,7 +67,9 @@ def _setting(method: Any, name: str, value: Any) -> list[str]:
             return [f"smoothness {value}" + (f" {method.factor:g}" if value == "factor" else "")]
         case "sampling":
             return [f"{value} sampling"]
-        case "tokens" | "factor" | "mixing" | "jumps":
+        case "tokens":
+            return [f"K={value}"]
+        case "factor" | "mixing" | "jumps":
             return []
         case _:
             return [] if value in (None, False) else [name if value is True else f"{name}={value}"]
@@ -92,9 +99,7 @@ def _theory(prepared: Prepared, accuracy: float) -> str:
 def closing(result: Result) -> list[str]:
     """The table of accuracies, the rates, and what else there is to say."""
     summary = result.summary
-    rows = [("", *TABLE)] + [
-        (f"to {accuracy}", *_taken(taken)) for accuracy, taken in summary["to_accuracy"].items()
-    ]
+    rows = [("", *TABLE)] + [(f"to {accuracy}", *_taken(taken)) for accuracy, taken in summary["to_accuracy"].items()]
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     lines = [
         "   ".join(cell.ljust(width) if column == 0 else cell.rjust(width)

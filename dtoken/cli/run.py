@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from dtoken import __version__
+
 HELP = """\
 dtoken [KEY=VALUE ...]      one run of a token method; its directory is the last line printed
 dtoken -m KEY=V1,V2 ...     one run for each combination
@@ -46,6 +48,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     words = list(sys.argv[1:] if arguments is None else arguments)
     if "--help" in words or "-h" in words:  # before anything heavy is loaded
         print(_help(), end="")
+        return 0
+    if "--version" in words:
+        print(f"dtoken {__version__}")
         return 0
     from dtoken.cli.hydra_app import parse
     from dtoken.cli.terminal import run_command
@@ -92,8 +97,8 @@ def _run(asked: Any) -> int:
 
 def _run_of_sweep(config: Any, directory: Path) -> None:
     """A run of a sweep tells its own errors, so that the others go on."""
-    from dtoken.cli.terminal import run_command
     from dtoken.cli.hydra_app import running_config
+    from dtoken.cli.terminal import run_command
 
     status = run_command(lambda: single_run(running_config(config), directory, lambda task: task()))
     if status:

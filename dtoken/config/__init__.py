@@ -1,1 +1,1 @@
-"""Settings: what a run depends on, from the command line (Hydra), from Python, or from a file; checked before any work."""
+"""Settings: what a run depends on, from the command line (Hydra) or from Python, checked before any work."""

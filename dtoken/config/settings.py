@@ -32,6 +32,7 @@ from dtoken.graph.walks import KINDS as WALKS
 from dtoken.schedule.clock import TimeModel
 
 ROOT_KEYS = ("data", "nodes", "partition", "problem", "graph", "algorithm", "engine", "seed", *SECTIONS)
+METHOD_PARTS = ("token_start", "constants", "law", "schedule", "costs", "start", "models", "local", "visit")
 FREE = ("stop", "engine", "checkpoint", "data.store", "record.accuracies")  # a run may go on with others
 
 
@@ -71,7 +72,7 @@ class Settings:
         if not 0 <= self.seed < 2**64:
             raise InputError(f"seed={self.seed} must be an integer from 0 to 2**64 - 1")
         if self.stop.suboptimality is not None and self.record.every_passes is None and self.record.every_jumps is None:
-            raise InputError("stop.suboptimality is looked at when it is recorded; set record.every_passes or every_jumps")
+            raise InputError("stop.suboptimality is looked at at record points; set record.every_passes or every_jumps")
 
     def as_config(self) -> dict[str, Any]:
         """The settings as the command line has them."""
@@ -182,6 +183,7 @@ def _data(value: Any) -> tuple[Source, Labels, Path | None]:
     keys = dict(value)
     kind = keys.pop("kind", "synthetic")
     _check_name("data", kind, SOURCES)
+    check_keys(keys, [*defaults(source_class(kind), SOURCE_HIDDEN), "labels", "store"], "data", kind)
     labels, store = keys.pop("labels", "auto"), keys.pop("store", None)
     check_labels(labels)
     source = construct(source_class(kind), keys, "data", kind, SOURCE_HIDDEN)
@@ -213,9 +215,8 @@ def _method(value: Any) -> Method:
     if not (isinstance(kind, type) and is_dataclass(kind)):
         raise InputError(f"algorithm._target_={target} is not a dataclass; see docs/algorithms.md for what a method is")
     method = construct(kind, keys, "algorithm", name)
-    lacking = [part for part in ("constants", "law", "schedule", "start", "models", "local") if not hasattr(method, part)]
-    if lacking:
-        raise InputError(f"algorithm._target_={target} is not a token method: it has no {lacking[0]}")
+    if lacking := [part for part in METHOD_PARTS if not hasattr(method, part)]:
+        raise InputError(f"algorithm._target_={target} is not a method: it has no {lacking[0]}")
     return cast(Method, method)
 
 

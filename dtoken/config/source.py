@@ -1,8 +1,8 @@
 """The folder ``conf/`` as a Hydra config source whose files need not repeat what dataclasses say.
 
-A file names what it stands for (``_target_`` for a method, ``kind`` for data, graphs and engines); the keys and their defaults
-come from the class, loaded when Hydra reads the file. Keys that Hydra does not find are left to ``dtoken.config.settings``,
-whose messages know the close ones.
+A file names what it stands for (``_target_`` for a method, ``kind`` for data, graphs and engines); the keys and their
+defaults come from the class, loaded when Hydra reads the file. Keys that Hydra does not find are left to
+``dtoken.config.settings``, whose messages know the close ones.
 """
 
 from pathlib import Path
@@ -48,9 +48,11 @@ def _complete(name: str, config: DictConfig) -> DictConfig:
     complete = OmegaConf.merge(config, keys, config)  # what the file says first, also in order
     assert isinstance(complete, DictConfig)
     _open(complete)
-    if listed is not None:
-        complete = OmegaConf.merge({"defaults": listed}, complete)  # type: ignore[assignment]
-    return complete
+    if listed is None:
+        return complete
+    with_defaults = OmegaConf.merge({"defaults": listed}, complete)
+    assert isinstance(with_defaults, DictConfig)
+    return with_defaults
 
 
 def _keys(group: str, config: DictConfig) -> dict[str, Any]:

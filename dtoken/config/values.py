@@ -1,7 +1,7 @@
 """From plain values (YAML, the command line, dictionaries) to dataclasses, with a sentence for what does not fit.
 
-The dataclasses are the only schema: their fields are the keys, their defaults the defaults, their types what is allowed,
-and their own checks say what is out of range.
+The dataclasses are the only schema: their fields are the keys, their defaults the defaults, their types what is
+allowed, and their own checks say what is out of range.
 """
 
 import os

@@ -7,6 +7,7 @@
 """
 
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -22,6 +23,7 @@ from dtoken.errors import InputError
 
 CHUNK_ENTRIES = 1 << 20  # 8 MB of values, 4 MB of indices
 CHUNK_ROWS = 1 << 20  # 8 MB of row starts or labels
+WRITERS = 2  # shards that are written side by side, each with a chunk of every array in memory
 SPREAD_MEMORY = 32 << 20
 
 
@@ -55,9 +57,10 @@ def build(source: Source, partition: Partition, labels: Labels, folder: Path, wa
     watcher.stage(f"writing {partition.nodes} shards")
     store = folder / "store"
     shards = []
-    for node in range(partition.nodes):
-        shards.append(_write_shard(store, node, features, spools))
-        watcher.advance((node + 1) / partition.nodes)
+    with ThreadPoolExecutor(WRITERS, "dtoken-write") as pool:
+        for shard in pool.map(lambda node: _write_shard(store, node, features, spools), range(partition.nodes)):
+            shards.append(shard)
+            watcher.advance(len(shards) / partition.nodes)
     kept = sum(shard.rows for shard in shards)
     meta = Meta(
         n=partition.nodes,

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import IO, Any, ClassVar, NamedTuple
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from dtoken.data.files import existing_file, file_identity, reason
@@ -219,11 +218,13 @@ def _slices(matrix: _Csr, advance: Advance) -> Iterator[RowBlock]:
 
 
 def _dense_slices(where: Path, matrix: Any, labels: Take, advance: Advance) -> Iterator[RowBlock]:
+    from scipy.sparse import csr_array
+
     rows, columns = matrix.shape
     step = max(1, SLICE_ENTRIES // max(1, columns))
     take = _take_zarr(matrix, where)
     for first in range(0, rows, step):
-        part = sp.csr_array(take(min(step, rows - first)))
+        part = csr_array(take(min(step, rows - first)))
         y = labels(part.shape[0])
         yield _canonical(part.data, part.indices, part.indptr.astype(np.int64), y, columns, where, first)
         if advance is not None:
@@ -240,6 +241,8 @@ def _canonical(
     first_row: int,
 ) -> RowBlock:
     """Check the entries of some rows and put them in order."""
+    from scipy.sparse import csr_array
+
     if len(indices) and (indices.min() < 0 or indices.max() >= columns):
         raise InputError(f"{where}: a column lies outside 0..{columns - 1}; it is no valid CSR matrix")
     values, labels = data.astype(np.float64), y.astype(np.float64)
@@ -249,7 +252,7 @@ def _canonical(
         raise InputError(f"{where}: a value of row {row} is not a finite number")
     if len(bad_labels):
         raise InputError(f"{where}: the label of row {first_row + int(bad_labels[0])} is not a finite number")
-    matrix = sp.csr_array((values, indices.astype(np.int32), indptr), shape=(len(y), columns))
+    matrix = csr_array((values, indices.astype(np.int32), indptr), shape=(len(y), columns))
     matrix.sum_duplicates()
     return RowBlock(matrix.data, matrix.indices.astype(np.int32), matrix.indptr.astype(np.int64), labels)
 

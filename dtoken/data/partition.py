@@ -12,7 +12,6 @@ from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import expit, logit
 
 from dtoken.compiled import compiled
 from dtoken.errors import InputError
@@ -122,7 +121,8 @@ class Partition:
         return np.column_stack([np.stack([sizes - positive, positive]), dropped])
 
     def _positive_rows(self, sizes: NDArray[np.int64], total: int) -> NDArray[np.int64]:
-        from scipy.optimize import brentq  # takes half a second, and few partitions need it
+        from scipy.optimize import brentq  # these take half a second, and few partitions need them
+        from scipy.special import expit, logit
 
         share = total / int(sizes.sum())
         if share in (0, 1):

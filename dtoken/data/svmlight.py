@@ -73,7 +73,7 @@ class Svmlight:
                 if parsed.error:
                     line += piece.count(b"\n", 0, parsed.position)
                     raise InputError(f"{self.path}, line {line}: {_explain(piece, parsed)}")
-                line += piece.count(b"\n")
+                line += parsed.lines
                 if advance is not None:
                     advance(text.fraction())
                 if parsed.block.rows:
@@ -99,6 +99,7 @@ class _Parsed(NamedTuple):
     error: int
     position: int  # where in the piece the error is
     previous: int  # the index before it, for errors of order
+    lines: int  # line ends in the piece
 
 
 def _pieces(text: TextStream) -> Iterator[bytes]:
@@ -123,11 +124,11 @@ def _pieces(text: TextStream) -> Iterator[bytes]:
 
 def _parse_piece(piece: bytes, lowest: int) -> _Parsed:
     text = np.frombuffer(piece, np.uint8)
-    rows, entries = piece.count(b"\n") + 1, piece.count(b":")
-    y = np.empty(rows)
-    indptr = np.zeros(rows + 1, np.int64)
-    indices = np.empty(entries, np.int32)
-    data = np.empty(entries)
+    lines, colons = _count(text)
+    y = np.empty(lines + 1)
+    indptr = np.zeros(lines + 2, np.int64)
+    indices = np.empty(colons, np.int32)
+    data = np.empty(colons)
     hard = np.empty((64, 3), np.int64)
     result = _parse(text, lowest, y, indptr, indices, data, hard)
     if result[2] > len(hard):  # once more, with room for all of them
@@ -144,7 +145,17 @@ def _parse_piece(piece: bytes, lowest: int) -> _Parsed:
         else:
             y[-1 - slot] = value
     block = RowBlock(data[:entries], indices[:entries], indptr[: rows + 1], y[:rows])
-    return _Parsed(block, error, position, previous)
+    return _Parsed(block, error, position, previous, lines)
+
+
+@compiled
+def _count(text: NDArray[np.uint8]) -> tuple[int, int]:
+    """Line ends and colons: no more rows and entries than that can come."""
+    lines = colons = 0
+    for byte in text:
+        lines += byte == _NEWLINE
+        colons += byte == _COLON
+    return lines, colons
 
 
 @compiled

@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 HEADER = struct.Struct("<qq")  # token, turn
 HELLO = struct.Struct("<32sqq")  # secret, generation, who
-CONNECT_SECONDS = 20.0
+CONNECT_SECONDS = 5.0
 
 
 class Address(NamedTuple):

@@ -46,6 +46,11 @@ class Experiment:
         return self.problem.n
 
     @property
+    def notes(self) -> tuple[str, ...]:
+        """What the user should know before the run starts, in sentences."""
+        return self.method.notes(self.constants, self.facts)
+
+    @property
     def start(self) -> Start:
         """Where the schedule begins."""
         positions = self.method.token_start(self.n) if self.replay is None else self.replay.token_start
@@ -62,8 +67,8 @@ def prepare(problem: FiniteSum, method: Method, walk: Walk, time: TimeModel, see
     tokens = len(method.token_start(problem.n))
     if tokens > problem.n:
         raise InputError(f"algorithm.tokens={tokens} but there are only {problem.n} nodes; use tokens<={problem.n}")
-    if seed < 0:
-        raise InputError(f"seed={seed} must not be negative")
+    if not 0 <= seed < 2**64:
+        raise InputError(f"seed={seed} must be an integer from 0 to 2**64 - 1")
     facts = gather_facts(problem, walk)
     constants = method.constants(facts)
     law, costs = method.law(constants, facts), method.costs(facts)

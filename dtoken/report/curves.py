@@ -43,8 +43,8 @@ def plot_curves(runs: Mapping[str, "pd.DataFrame"], x: str = "passes", ax: "Axes
         ax = Figure(figsize=(6.4, 4.0), layout="constrained").add_subplot()
     for number, (name, trajectory) in enumerate(runs.items()):
         positive = trajectory[trajectory["suboptimality"] > 0]  # rounding may put the end below the optimum
-        style = {"color": COLOURS[number % len(COLOURS)], "linestyle": DASHES[number // len(COLOURS) % len(DASHES)]}
-        ax.plot(positive[x], positive["suboptimality"], label=name, linewidth=1.8, **style)
+        colour, dashes = COLOURS[number % len(COLOURS)], DASHES[number // len(COLOURS) % len(DASHES)]
+        ax.plot(positive[x], positive["suboptimality"], dashes, color=colour, label=name, linewidth=1.8)
     ax.set_yscale("log")
     ax.set_xlabel(LABELS[x])
     ax.set_ylabel("suboptimality  F(θ) − F*")

@@ -50,7 +50,7 @@ class TimeModel:
         for name in ("tau_comp", "tau_comm"):
             value = getattr(self, name)
             if not 0 <= value < np.inf:
-                raise InputError(f"time.{name}={value} must not be negative")
+                raise InputError(f"time.{name}={value} must be a finite number, not a negative one")
         if self.rule not in RULES:
             raise InputError(f"time.rule={self.rule} is not known; use one of {', '.join(RULES)}")
 

@@ -1,11 +1,11 @@
 """The event log: what happened, in order, in a file that other tools read and that another run can replay.
 
-``events.parquet`` has the columns ``kind`` (local, visit, meet, move), ``node``, ``sample``, ``token``, ``other`` and ``at``,
--1 where a column does not apply. ``at`` is the time of the events of a continuized run; otherwise times follow from the
-order. The tokens' first nodes are in the file's metadata.
+``events.parquet`` has the columns ``kind`` (local, visit, meet, move, load, deliver), ``node``, ``sample``, ``token``,
+``other`` and ``at``, -1 where a column does not apply. ``at`` is the time of the events of a continuized run; otherwise
+times follow from the order. The tokens' first nodes are in the file's metadata.
 
-While a run goes on, its log consists of parts, each complete, one from checkpoint to checkpoint. A run that is taken up again
-drops what it wrote after its last checkpoint, so that the log is the one of a run that was never interrupted.
+While a run goes on, its log consists of parts, each complete, one from checkpoint to checkpoint. A run that is taken up
+again drops what it wrote after its last checkpoint, so that the log is the one of a run that was never interrupted.
 """
 
 import json
@@ -180,7 +180,7 @@ def _samples_of(events: Events, samples: Samples, first_row: NDArray[np.int64]) 
     found = np.full(len(events.kind), -1)
     for event in range(len(events.kind)):
         kind, i = events.kind[event], events.node[event]
-        if (kind == LOCAL or kind == VISIT) and events.draw[event] != NO_SAMPLE:
+        if kind in (LOCAL, VISIT) and events.draw[event] != NO_SAMPLE:
             row = row_of(samples, first_row, i, events.draw[event])
             if row >= 0:
                 found[event] = row - first_row[i]

@@ -1,7 +1,7 @@
 """Replaying an event log: the same events, and with the same settings the same bits."""
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from dtoken.compiled import compiled
 from dtoken.errors import InputError
-from dtoken.schedule.events import GIVEN, KINDS, LOCAL, MEET, MOVE, NO_SAMPLE, NONE, VISIT, Events
+from dtoken.schedule.events import DELIVER, GIVEN, KINDS, LOAD, LOCAL, MEET, MOVE, NO_SAMPLE, NONE, VISIT, Events
 from dtoken.schedule.log import METADATA, SCHEMA, even_tables
 from dtoken.schedule.stream import SEGMENT_STEPS, Law, Start, first_start
 
@@ -83,12 +83,14 @@ def _follow(
             source[event] = positions[token[event]]
             positions[token[event]] = node[event]
             jumps += 1
+        elif kind[event] == DELIVER:
+            source[event] = positions[token[event]]  # a message stays with its node
         elif kind[event] == MEET:
             node[event] = positions[token[event]]
     return jumps
 
 
-def open_log(path: Path, law: Law, rows: Sequence[int], *, draws_samples: bool, meets: bool) -> Replayed:
+def open_log(path: Path, law: Law, rows: Sequence[int], kinds: Collection[int], *, draws_samples: bool) -> Replayed:
     """Open a log, or say why it does not fit.
 
     Parameters
@@ -99,8 +101,10 @@ def open_log(path: Path, law: Law, rows: Sequence[int], *, draws_samples: bool, 
         The law of the method that is to replay it.
     rows
         Rows of each node.
-    draws_samples, meets
-        Whether local steps of the method use single samples, and whether its tokens meet.
+    kinds
+        The kinds of events that the method has.
+    draws_samples
+        Whether local steps of the method use single samples.
     """
     name = f"schedule.replay={path}"
     n, tokens = len(rows), law.tokens
@@ -124,7 +128,7 @@ def open_log(path: Path, law: Law, rows: Sequence[int], *, draws_samples: bool, 
     done = 0
     for table in even_tables([path], SEGMENT_STEPS, 0, size):
         found = _columns(table)
-        fault = _fault(found, law, sizes, draws_samples, meets)
+        fault = _fault(found, law, sizes, kinds, draws_samples)
         if fault is not None:
             raise InputError(f"{name} does not fit: event {done + fault[0]:,} {fault[1]}")
         done += len(found["kind"])
@@ -132,22 +136,22 @@ def open_log(path: Path, law: Law, rows: Sequence[int], *, draws_samples: bool, 
 
 
 def _fault(
-    columns: dict[str, NDArray[Any]], law: Law, rows: NDArray[Any], draws_samples: bool, meets: bool
+    columns: dict[str, NDArray[Any]], law: Law, rows: NDArray[Any], kinds: Collection[int], draws_samples: bool
 ) -> tuple[int, str] | None:
     """The first event, counted from 0, that cannot happen, and why."""
     kind, node, sample, token, other = (columns[name] for name in ("kind", "node", "sample", "token", "other"))
     n = len(rows)
-    jump = (kind == VISIT) | (kind == MOVE)
+    jump = (kind == VISIT) | (kind == MOVE) | (kind == LOAD) | (kind == DELIVER)
     at_node = jump | (kind == LOCAL)
     wrong_node = at_node & ((node < 0) | (node >= n))
     size = rows[np.where(wrong_node | ~at_node, 0, node)]
     with_sample = ((kind == LOCAL) & draws_samples) | ((kind == VISIT) & law.computing_visits)
     carries = jump | (kind == MEET)
-    checks = [
+    checks: list[tuple[NDArray[Any], Callable[[int], str]]] = [
         (kind == NONE, lambda e: "is of an unknown kind"),
         (wrong_node, lambda e: f"is at node {node[e]}, but nodes are 0 to {n - 1}"),
         (carries & ((token < 0) | (token >= law.tokens)), lambda e: f"has token {token[e]} of {law.tokens}"),
-        ((kind == MEET) & (not meets), lambda e: "is a meeting, but tokens of this method do not meet"),
+        (~np.isin(kind, [NONE, *kinds]), lambda e: f"is of the kind {KINDS[kind[e]]}, which this method does not have"),
         ((kind == MEET) & ((other < 0) | (other >= law.tokens) | (other == token)), lambda e: f"meets {other[e]}"),
         (with_sample & (sample < 0), lambda e: "has no sample, but this method uses one"),
         (~with_sample & (sample >= 0), lambda e: "has a sample, but this method uses none there"),

@@ -122,11 +122,10 @@ class RandomRounds:
 
 
 def _numbered(events: Events, start: Start) -> tuple[Events, Start]:
-    """The events with their times, one after the other, and the start of the next segment."""
+    """The events with their times, one after the other, and the start of the next segment.
+
+    Between rounds every message is with its node, and a token that goes around is where it began.
+    """
     events = events._replace(at=start.at + np.arange(1.0, events.size + 1))
-    carried = np.flatnonzero(events.token >= 0)[::-1]
-    tokens, last = np.unique(events.token[carried], return_index=True)
-    positions = start.positions.copy()
-    positions[tokens] = events.node[carried[last]]
     jumps = int(np.count_nonzero((events.kind == VISIT) | (events.kind == DELIVER)))
-    return events, Start(start.segment + 1, positions, start.jumps + jumps, float(events.at[-1]))
+    return events, Start(start.segment + 1, start.positions, start.jumps + jumps, float(events.at[-1]))

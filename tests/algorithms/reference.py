@@ -1,7 +1,7 @@
 """Token GD and TVR (Hendrikx 2022, Algorithms 1 and 2) in plain numpy, one event at a time, as literally as possible.
 
-Constants come from the formulas again; nothing is shared with dtoken. The dual variables of the conceptual graph (one per
-edge) are followed beside the primal ones, so that the dual objective can be written down as in the paper.
+Constants come from the formulas again; nothing is shared with dtoken. The dual variables of the conceptual graph (one
+per edge) are followed beside the primal ones, so that the dual objective can be written down as in the paper.
 """
 
 from dataclasses import dataclass, field
@@ -146,7 +146,7 @@ class Reference:
             assert kind == "move"
 
     def dual_objective(self) -> float:
-        """q_A(lambda) + sum_ij f*_ij, from the dual variables alone: x on node-token edges, g a on computation edges."""
+        """q_A(lambda) + sum_ij f*_ij, from the dual variables: x on node-token edges, g a on computation edges."""
         at_nodes = self.x.sum(axis=1) - np.array([self.gradient(i) for i in range(self.n)])
         at_tokens = -self.x.sum(axis=0)
         q_A = (np.sum(at_nodes**2) + np.sum(at_tokens**2)) / (2 * self.sigma_t)

@@ -125,9 +125,7 @@ def test_replay_agrees_on_a_store(make_store: Any, random_rows: Any) -> None:
     case = setup(store, TVR(tokens=2), graph="ring")
     dense = np.split(source.matrix.toarray(), np.cumsum(store.node_rows)[:-1])
     labels = np.split(source.y, np.cumsum(store.node_rows)[:-1])
-    reference = Reference(
-        dense, labels, "logistic", case.problem.sigma, 2, np.full(5, 0.2), "tvr", smoothness="batch"
-    )
+    reference = Reference(dense, labels, "logistic", case.problem.sigma, 2, np.full(5, 0.2), "tvr", smoothness="batch")
     events = case.events(1500)
     with case.engine(2) as engine:
         engine.run(events)

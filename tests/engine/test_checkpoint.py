@@ -33,7 +33,7 @@ def make(wall: float = 12.5) -> Checkpoint:
             "nodes/none": np.empty((0, 4)),
             "tokens/count": np.array([-(2**63), 2**63 - 1]),
         },
-        records=[{"event": 1, "objective": 0.1 + 0.2, "distance": float("nan")}, {"event": 2, "objective": float("inf")}],
+        records=[{"event": 1, "objective": 0.1 + 0.2}, {"event": 2, "objective": float("nan")}],
     )
 
 

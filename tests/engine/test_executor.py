@@ -1,4 +1,6 @@
-"""The executor and its plans: whatever the groups of nodes, the cuts and the waiting, as if one event came after the other."""
+"""The executor and its plans: any groups of nodes, cuts and waiting, and the result is that of one event at a time."""
+
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -158,7 +160,7 @@ def test_cut_anywhere(cuts: list[int], threads: int) -> None:
     events = CASE.events(600)
     bounds = [0, *sorted(cuts), 600]  # a stretch may be empty
     with CASE.engine(threads) as engine:
-        for start, stop in zip(bounds[:-1], bounds[1:], strict=True):
+        for start, stop in pairwise(bounds):
             engine.run(events.between(start, stop))
         assert ordered_state(engine) == happen(events, engine.samples, engine.rows.first, K)
 

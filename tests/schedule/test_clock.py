@@ -1,5 +1,7 @@
 """The ideal clock against the paper's rule by hand, against longest paths, and against itself cut anywhere."""
 
+from itertools import pairwise
+
 import networkx as nx
 import numpy as np
 import pytest
@@ -60,7 +62,8 @@ steps_lists = st.lists(
     st.tuples(st.sampled_from([LOCAL, VISIT, MOVE]), st.integers(0, N - 1), st.integers(0, K - 1)), max_size=40
 )
 taus = st.sampled_from([0.0, 0.5, 1.0, 10.0])
-models = st.builds(TimeModel, tau_comp=taus, tau_comm=taus, rule=st.sampled_from(RULES), charge_self_jumps=st.booleans())
+rules = st.sampled_from(RULES)
+models = st.builds(TimeModel, tau_comp=taus, tau_comm=taus, rule=rules, charge_self_jumps=st.booleans())
 
 
 @pytest.mark.parametrize(
@@ -151,7 +154,7 @@ def test_cut_anywhere(steps: list[Step], model: TimeModel, cuts: list[int]) -> N
     whole = run(steps, model)
     events, clock = events_of(steps, [0, 1, 2]), start_clock(N, K)
     bounds = sorted({0, len(steps), *(min(cut, len(steps)) for cut in cuts)})
-    for start, stop in zip(bounds[:-1], bounds[1:], strict=True):
+    for start, stop in pairwise(bounds):
         advance(clock, events.between(start, stop), costs(), model)
     assert all(np.array_equal(a, b) for a, b in zip(clock, whole, strict=True))
 
@@ -197,7 +200,7 @@ def test_counters(steps: list[Step], model: TimeModel) -> None:
 @pytest.mark.parametrize(
     ("settings", "sentence"),
     [
-        ({"tau_comp": -1.0}, "time.tau_comp=-1.0"),
+        ({"tau_comp": -1.0}, "time.tau_comp=-1.0 must be a finite number, not a negative one"),
         ({"tau_comm": float("nan")}, "time.tau_comm=nan"),
         ({"tau_comm": float("inf")}, "time.tau_comm=inf"),
         ({"rule": "best"}, "time.rule=best is not known; use one of paper, token_clock"),

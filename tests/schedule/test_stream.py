@@ -14,7 +14,9 @@ from dtoken.schedule.stream import SEGMENT_STEPS, Drawn, Law, Start, first_start
 UNLIKELY = 1e-4  # a p-value below this fails; seeds are fixed, so a test that passes once always does
 
 
-def drawn(n: int = 6, graph: str = "complete", kind: str = "simple", seed: int = 0, params: Any = None, **law: Any) -> Drawn:
+def drawn(
+    n: int = 6, graph: str = "complete", kind: str = "simple", seed: int = 0, params: Any = None, **law: Any
+) -> Drawn:
     settings = {"tokens": 2, "p_visit": 0.3, "p_meet": 0.0, "nodes": np.full(n, 1 / n)} | law
     return Drawn(seed, Law(**settings), walk(build(graph, n, **(params or {})), kind))
 

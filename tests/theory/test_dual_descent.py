@@ -73,7 +73,7 @@ def test_simple_walk_on_a_star() -> None:
 
 @pytest.mark.parametrize(("n", "m", "K"), [(5, 7, 1), (8, 3, 4), (12, 20, 12)])
 def test_complexities(n: int, m: int, K: int) -> None:
-    """Per factor e at the rate eta alpha / 2: 2 n kappa communications in all, 2 (m - 1 + kappa) computations a node."""
+    """Per factor e at the rate eta alpha / 2: 2 n kappa communications, 2 (m - 1 + kappa) computations a node."""
     sigma_t, L = 0.03, np.random.default_rng(0).uniform(0.1, 2.0, m)
     sampling = importance_sampling(n * m, n * L.sum(), sigma_t)
     c = dual_descent(K, sigma_t, L.sum(), sampling, np.full(n, 1 / n))

@@ -1,0 +1,153 @@
+"""``dtoken``: what it prints, what it leaves, and Hydra's own features."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+Dtoken = Callable[..., Any]
+
+
+def test_a_run_says_what_it_does_and_where_it_left_the_result(dtoken: Dtoken) -> None:
+    said = dtoken("algorithm.tokens=2", "record.accuracies=[1,1e-30]")
+    assert said.status == 0
+    lines = said.out.splitlines()
+    assert [line.split()[0] for line in lines[:5]] == ["data", "method", "graph", "theory", "engine"]
+    assert "60 x 4" in lines[0]
+    assert "K=2" in lines[1]
+    assert "per step proved: about" in lines[3]
+    assert lines[5].split() == ["jumps", "messages", "gradients", "passes", "ideal", "time", "wall"]
+    assert lines[6].startswith("to 1 ")
+    assert lines[7].split() == ["to", "1e-30", *["-"] * 6]
+    folder = Path(said.last)
+    assert folder.parts[0] == "outputs"
+    assert {path.name for path in folder.iterdir()} == {
+        ".hydra", "checkpoint.zarr", "dtoken.log", "result.zarr", "summary.json", "trajectory.parquet",
+    }  # fmt: skip
+    assert said.err in ("", "compiling kernels (first run only).\n")
+
+
+def test_hydra_decides_the_directory(dtoken: Dtoken) -> None:
+    assert dtoken("hydra.run.dir=mine").last == "mine"
+    summary = json.loads(Path("mine/summary.json").read_text())
+    assert summary["status"] == "done"
+    overrides = yaml.safe_load(Path("mine/.hydra/overrides.yaml").read_text())
+    assert "nodes=4" in overrides
+
+
+def test_a_finished_run_is_not_done_again(dtoken: Dtoken) -> None:
+    dtoken("hydra.run.dir=mine")
+    before = {path: path.stat().st_mtime_ns for path in Path("mine").rglob("*")}
+    again = dtoken("hydra.run.dir=mine")
+    assert (again.status, again.last) == (0, "mine")
+    assert again.out.startswith("This run is done already")
+    assert {path: path.stat().st_mtime_ns for path in Path("mine").rglob("*")} == before
+
+
+def test_an_earlier_stop_is_reached_already_and_a_later_one_continues(dtoken: Dtoken) -> None:
+    dtoken("hydra.run.dir=mine")
+    assert dtoken("hydra.run.dir=mine", "stop.passes=2").out.startswith("This run is done already")
+    assert dtoken("hydra.run.dir=mine", "stop.passes=8").status == 0
+    assert json.loads(Path("mine/summary.json").read_text())["end"]["passes"] == 8.0
+
+
+def test_other_settings_in_the_same_directory_are_refused(dtoken: Dtoken) -> None:
+    dtoken("hydra.run.dir=mine")
+    before = Path("mine/.hydra/config.yaml").read_text()
+    said = dtoken("hydra.run.dir=mine", "seed=1", "algorithm.tokens=2")
+    assert said.status == 2
+    assert said.err == (
+        "mine holds a run with other settings: algorithm.tokens=1 (now 2), seed=0 (now 1); use another directory.\n"
+    )
+    assert Path("mine/.hydra/config.yaml").read_text() == before
+
+
+def test_a_diverging_run_fails_and_keeps_its_trajectory(dtoken: Dtoken) -> None:
+    Path("wild.py").write_text(WILD)
+    said = dtoken("algorithm._target_=wild.Wild", "hydra.run.dir=mine", "stop.passes=200")
+    assert said.status == 1
+    assert said.err.splitlines()[-1].startswith("The run diverged: ")
+    assert said.last == "mine"
+    summary = json.loads(Path("mine/summary.json").read_text())
+    assert summary["status"] == "failed"
+    assert summary["failure"].startswith("diverged: ")
+    assert Path("mine/trajectory.parquet").exists()
+    again = dtoken("algorithm._target_=wild.Wild", "hydra.run.dir=mine", "stop.passes=200")
+    assert (again.status, again.out) == (1, "")
+    assert again.err.startswith("mine holds this run, which diverged: ")
+
+
+WILD = """
+from dataclasses import dataclass
+from dtoken.algorithms.tvr import TVR
+
+@dataclass(frozen=True)
+class Wild(TVR):
+    def constants(self, facts):
+        c = super().constants(facts)
+        return c._replace(rho_comm=c.rho_comm * 40)  # a visit overshoots, and each one more
+"""
+
+
+def test_a_sweep_runs_all_combinations(dtoken: Dtoken) -> None:
+    said = dtoken("-m", "seed=0,1", "hydra.sweep.dir=all")
+    assert said.status == 0
+    ends = [json.loads(Path(f"all/{job}/summary.json").read_text()) for job in (0, 1)]
+    assert [end["config"]["seed"] for end in ends] == [0, 1]
+    assert ends[0]["end"]["suboptimality"] != ends[1]["end"]["suboptimality"]
+
+
+def test_a_sweep_goes_on_after_a_wrong_job_and_fails_at_the_end(dtoken: Dtoken) -> None:
+    said = dtoken("-m", "algorithm.tokens=9,1", "hydra.sweep.dir=all")
+    assert said.status == 2
+    assert "algorithm.tokens=9 but there are only 4 nodes; use tokens<=4." in said.err
+    assert json.loads(Path("all/1/summary.json").read_text())["status"] == "done"
+
+
+def test_cfg_job_shows_the_configuration_and_runs_nothing(dtoken: Dtoken) -> None:
+    said = dtoken("--cfg", "job", "algorithm=token")
+    assert said.status == 0
+    shown = yaml.safe_load(said.out)
+    assert shown["algorithm"]["tokens"] == 1
+    assert shown["nodes"] == 4
+    assert not Path("outputs").exists()
+
+
+def test_help_lists_groups_and_version_is_ours(dtoken: Dtoken) -> None:
+    said = dtoken("--help")
+    assert said.status == 0
+    for word in ("algorithm", "tvr", "time_varying", "stop.passes", "--hydra-help"):
+        assert word in said.out
+    assert dtoken("--version").out.startswith("dtoken ")
+
+
+def test_hydra_help_and_info_work(dtoken: Dtoken) -> None:
+    assert "Hydra" in dtoken("--hydra-help").out
+    assert "dtoken://" in dtoken("--info", "searchpath").out
+
+
+def test_tab_completion_knows_options_and_keys(dtoken: Dtoken, monkeypatch: pytest.MonkeyPatch) -> None:
+    def complete(line: str) -> list[str]:
+        monkeypatch.setenv("COMP_LINE", line)
+        monkeypatch.setenv("COMP_POINT", str(len(line)))
+        return list(dtoken("--shell-completion", "query=bash", tiny=False).out.split())
+
+    assert "algorithm=tvr" in complete("dtoken algorithm=t")
+    assert "algorithm.tokens=" in complete("dtoken algorithm.to")
+
+
+def test_own_options_in_a_folder_of_the_user(dtoken: Dtoken) -> None:
+    Path("more/algorithm").mkdir(parents=True)
+    Path("more/algorithm/two.yaml").write_text("_target_: tvr\ntokens: 2\n")
+    said = dtoken("--config-dir", "more", "algorithm=two", "hydra.run.dir=mine")
+    assert said.status == 0
+    assert json.loads(Path("mine/summary.json").read_text())["config"]["algorithm"]["tokens"] == 2
+
+
+def test_unreached_accuracy_is_said(dtoken: Dtoken) -> None:
+    said = dtoken("stop.suboptimality=1e-14", "stop.passes=2")
+    assert said.status == 0
+    assert "stopped before stop.suboptimality=1e-14: " in said.out

@@ -1,0 +1,72 @@
+"""Bad input of ``dtoken``: one sentence, exit status 2, before any work, and nothing left behind."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+CASES = {
+    "algorithm.token=4": "algorithm.token is not a key of tvr. Did you mean algorithm.tokens? Keys: ",
+    "nodse=3": "nodse is not a key of dtoken. Did you mean nodes? Keys: data, nodes, ",
+    "+foo=3": "foo is not a key of dtoken. Keys: data, nodes, ",
+    "stop.pases=3": "stop.pases is not a key of stop. Did you mean stop.passes? Keys: passes, jumps, ",
+    "data.rowz=3": "data.rowz is not a key of synthetic. Did you mean data.rows? Keys: ",
+    "graph=ring graph.walc=lazy": "graph.walc is not a key of graph=ring. Did you mean graph.walk? Keys: walk.",
+    "algorithm=tvrr": "algorithm=tvrr is not known; did you mean algorithm=tvr? Use one of ",
+    "graph=rign": "graph=rign is not known; did you mean graph=ring? Use one of ",
+    "data=syntetic": "data=syntetic is not known; did you mean data=synthetic? Use one of ",
+    "engine=dusk": "engine=dusk is not known; ",
+    "problem.loss=logisitc": "problem.loss=logisitc is unknown; did you mean logistic? ",
+    "time.rule=papr": "time.rule=papr is not known; did you mean paper? Use one of paper, token_clock.",
+    "partition.kind=shufled": "partition.kind=shufled is not known; did you mean shuffled? ",
+    "graph.walk=lasy": "graph.walk=lasy is not known; did you mean lazy? ",
+    "algorithm.sampling=even": "algorithm.sampling=even is not known; use one of uniform, importance.",
+    "nodes=abc": "nodes=abc is not an integer.",
+    "nodes=0": "nodes=0, but there must be at least one; use nodes>=1.",
+    "stop.passes=long": "stop.passes=long is neither a number nor null.",
+    "algorithm.tokens=5": "algorithm.tokens=5 but there are only 4 nodes; use tokens<=4.",
+    "nodes=61": "nodes=61 but the dataset has only 60 rows; use nodes<=60.",
+    "problem.sigma=0": "problem.sigma=0.0 must be a positive number; ",
+    "problem.sigma=-1": "problem.sigma=-1.0 must be a positive number; ",
+    "graph=edge_list graph.path=two.txt": "graph=edge_list nodes=4 graph.path=two.txt graph.directed=False is not connect",
+    "graph=edge_list": "graph=edge_list needs graph.path; give graph.path=VALUE.",
+    "graph=ring algorithm.jumps=auto": "the simple walk on graph=ring nodes=4 is periodic (period 2) and never mixes; ",
+    "time.tau_comm=-1": "time.tau_comm=-1.0 must not be negative.",
+    "time.tau_comp=-1": "time.tau_comp=-1.0 must not be negative.",
+    "stop.passes=null": "nothing stops this run; set one of stop.passes, stop.jumps, stop.events.",
+    "stop.passes=null stop.suboptimality=1e-3": "stop.suboptimality may never be reached; set stop.passes, ",
+    "stop.jumps=0": "stop.jumps=0 must be positive.",
+    "stop.suboptimality=1e-3 record.every_passes=null": "stop.suboptimality is looked at at record points; ",
+    "record.accuracies=[0]": "record.accuracies has 0.0, but a suboptimality to reach is positive.",
+    "checkpoint.every=0": "checkpoint.every=0 must be at least 1, or null for no checkpoints.",
+    "engine.threads=0": "engine.threads=0 must lie between 1 and 1024; ",
+    "seed=-1": "seed=-1 must be an integer from 0 to 2**64 - 1.",
+    "schedule.replay=none.parquet": "schedule.replay=none.parquet is not a file.",
+    "schedule.replay=two.txt": "schedule.replay=two.txt ",
+    "data=svmlight": "data=svmlight needs data.path; give data.path=VALUE.",
+    "problem.loss=logistic data.task=regression": "problem.loss=logistic needs two classes, ",
+    "algorithm._target_=nowhere.Method": "algorithm._target_=nowhere.Method cannot be imported ",
+    "foo": "foo is not of the form KEY=VALUE.",
+    "seed=1,2": "seed=1,2 has several values; add -m to run them all, or write seed=[1,2] for a list.",
+    "stop=3": "stop=3 is not a section; set its keys, as in stop.KEY=VALUE.",
+    "+algorithm.tokens=3": "algorithm.tokens is a key already; write algorithm.tokens=VALUE without the +.",
+    "--config-dir nowhere": "--config-dir nowhere is not a folder.",
+}
+
+
+@pytest.mark.parametrize("words", CASES)
+def test_one_sentence_and_nothing_left_behind(words: str, dtoken: Callable[..., Any]) -> None:
+    Path("two.txt").write_text("0 1\n2 3\n")
+    tiny = [] if words.startswith("data=svm") else ["data.rows=60", "data.features=4"]
+    said = dtoken(*tiny, "nodes=4", *words.split(), tiny=False)
+    assert said.err.startswith(CASES[words])
+    assert (said.status, said.out) == (2, "")
+    assert said.err.count("\n") == 1
+    assert [path.name for path in Path().iterdir()] == ["two.txt"]
+
+
+def test_an_unknown_option_is_wrong_usage(dtoken: Callable[..., Any]) -> None:
+    said = dtoken("--nodes", "4")
+    assert said.status == 2
+    assert "unrecognized arguments: --nodes" in said.err

@@ -10,7 +10,7 @@ else every node takes a local step with one of its samples j, drawn with probabi
     theta_i <- theta_i - (phi_ij'(z_ij) - g_ij) a_ij / sigma,      g_ij <- phi_ij'(z_ij).
 
 It is TVR without tokens: nodes average with their neighbours instead. Constants, with kappa = 1 + L_b / sigma, the
-smallest and largest non-zero eigenvalues of Lap, gamma = lambda_min / lambda_max, N_c = max_i sum_j (1 + L_ij / sigma):
+smallest and largest non-zero eigenvalues of Lap, gamma = lambda_min / lambda_max, N_c = max (1 + L_ij / sigma) / p_j|i:
 
     alpha = 2 lambda_min / (sigma kappa),      p_comm / p_comp = kappa / (2 gamma N_c),
     eta = min(p_comm sigma / lambda_max, p_comp / (alpha N_c)),      p_j|i proportional to 1 + L_ij / sigma.
@@ -138,7 +138,7 @@ class DVR(Messenger):
             bound = float(total.max())
         else:
             importance, total = 0.0, facts.samples.astype(np.float64)
-            bound = float(total.max()) * (1 + facts.max_L / sigma)
+            bound = float((total * (1 + facts.of_samples(lambda L: float(L.max())) / sigma)).max())
         kappa = 1 + L_b / sigma
         alpha = 2 * net.lambda_min / (sigma * kappa)
         p_comp = 1 / (1 + kappa / (2 * net.gap * bound))

@@ -33,7 +33,8 @@ from dtoken.theory.dual_descent import (
     arrival_descent,
     dual_descent,
     importance_sampling,
-    node_sampling,
+    node_importance,
+    node_uniform,
     shared_sigma,
     uniform_sampling,
 )
@@ -103,7 +104,10 @@ class TVR(DualMethod):
         importance = self.sampling == "importance"
         if self.on_arrival:
             self.check_samples(facts)
-            at_node = node_sampling(facts.samples, facts.sum_L, facts.max_L, sigma_t, importance)
+            if importance:
+                at_node = node_importance(facts.samples, facts.sum_L, sigma_t)
+            else:
+                at_node = node_uniform(facts.samples, facts.of_samples(lambda L: float(L.max())), sigma_t)
             return arrival_descent(self.tokens, sigma_t, L_b, at_node, pi, self.interactions)
         samples = int(facts.samples.sum())
         if importance:

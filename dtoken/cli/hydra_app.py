@@ -32,10 +32,10 @@ NAME = "dtoken"
 
 
 def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
-    """Hydra's command line."""
+    """Hydra's command line; options may stand between overrides."""
     parser = get_args_parser()
     parser.prog = NAME
-    return parser.parse_args(arguments)
+    return parser.parse_intermixed_args(arguments)
 
 
 class Application:

@@ -1,8 +1,8 @@
 """What the command says about a run, as text: before it begins and when it is over."""
 
-from dataclasses import fields
 from typing import Any
 
+from dtoken.config.values import defaults, show
 from dtoken.result import Result
 from dtoken.session import Prepared
 from dtoken.summary import constants, predict, proved, rate
@@ -49,19 +49,14 @@ def _data(prepared: Prepared) -> str:
 def _method(prepared: Prepared) -> str:
     method = prepared.settings.method
     words = [type(method).__name__.lower()]
-    for name in settings_keys(method):
-        words += _setting(method, name, getattr(method, name))
+    for name, default in defaults(type(method)).items():
+        words += _setting(method, name, getattr(method, name), default)
     values = constants(prepared.experiment)
     numbers = [f"{name} {values[name]:.3g}" for name in SHOWN if isinstance(values.get(name), int | float)]
     return "  ".join(words) + "   " + "  ".join(numbers)
 
 
-def settings_keys(method: Any) -> list[str]:
-    """The hyper-parameters of a method."""
-    return [field.name for field in fields(method)]
-
-
-def _setting(method: Any, name: str, value: Any) -> list[str]:
+def _setting(method: Any, name: str, value: Any, default: Any) -> list[str]:
     match name:
         case "smoothness":
             return [f"smoothness {value}" + (f" {method.factor:g}" if value == "factor" else "")]
@@ -72,7 +67,7 @@ def _setting(method: Any, name: str, value: Any) -> list[str]:
         case "factor" | "mixing" | "jumps":
             return []
         case _:
-            return [] if value in (None, False) else [name if value is True else f"{name}={value}"]
+            return [] if value == default else [f"{name}={show(value)}"]
 
 
 def _graph(prepared: Prepared) -> str:

@@ -128,6 +128,8 @@ def single_run(config: Any, directory: Path, inside: Any) -> int:
         screen.hide()
         for name, text in header(prepared, accuracy):
             screen.show(name, text)
+        for note in settings.method.notes(prepared.experiment.constants, prepared.experiment.facts):
+            screen.note(note)
         result = inside(lambda: execute(prepared, directory, screen.observer(prepared)))
     for line in closing(result):
         print(line)

@@ -29,6 +29,7 @@ class Screen:
             *columns, TimeElapsedColumn(), console=self._console, disable=not self._console.is_terminal
         )
         self._task = self._bars.add_task("preparing", total=1.0, text="", visible=False)
+        self._observer: RunObserver | None = None
         self.watcher = Watcher(self._stage, self._advance, self.note)
 
     def _stage(self, name: str) -> None:
@@ -56,13 +57,16 @@ class Screen:
         if not kernels_cached(prepared):
             self.note("compiling kernels (first run only)")
         task = self._bars.add_task("", total=1.0, text="")
-        return RunObserver(self._bars, task, prepared)
+        self._observer = RunObserver(self._bars, task, prepared)
+        return self._observer
 
     def __enter__(self) -> Self:
         self._bars.start()
         return self
 
-    def __exit__(self, *_: type[BaseException] | BaseException | TracebackType | None) -> None:
+    def __exit__(self, kind: type[BaseException] | None, _: BaseException | None, __: TracebackType | None) -> None:
+        if self._observer is not None and kind is None:
+            self._observer.finish()
         self._bars.stop()
 
 

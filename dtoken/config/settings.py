@@ -211,7 +211,9 @@ def _method(value: Any) -> Method:
     keys: dict[str, Any] = {"_target_": value} if isinstance(value, str) else dict(value)
     target = str(keys.pop("_target_", "tvr"))
     kind = method_class(target)
-    name = next((name for name in METHODS if target in (name, _target_of(name))), kind.__name__)
+    name = next(
+        (name for name in METHODS if target in (name, f"dtoken.algorithms.{name}.{METHODS[name]}")), kind.__name__
+    )
     if not (isinstance(kind, type) and is_dataclass(kind)):
         raise InputError(f"algorithm._target_={target} is not a dataclass; see docs/algorithms.md for what a method is")
     method = construct(kind, keys, "algorithm", name)
@@ -246,7 +248,3 @@ def _described(source: Source) -> dict[str, Any]:
 
 def _target(kind: type[Any]) -> str:
     return f"{kind.__module__}.{kind.__qualname__}"
-
-
-def _target_of(name: str) -> str:
-    return f"dtoken.algorithms.{name}.{METHODS[name]}"

@@ -79,15 +79,15 @@ def uniform_sampling(samples: int, max_L: float, sigma_t: float) -> Sampling:
     return Sampling(samples, samples * (1 + max_L / sigma_t), 0.0)
 
 
-def node_sampling(
-    samples: NDArray[np.int64], sum_L: NDArray[np.float64], max_L: float, sigma_t: float, importance: bool
-) -> NodeSampling:
-    """Sampling at the node where a token arrives: proportional to 1 + 2 L_ij / sigma~, or all samples alike."""
-    if importance:
-        total = samples + 2 * sum_L / sigma_t
-        return NodeSampling(total, total, 2.0)
-    total = samples.astype(np.float64)
-    return NodeSampling(total, total * (1 + 2 * max_L / sigma_t), 0.0)
+def node_importance(samples: NDArray[np.int64], sum_L: NDArray[np.float64], sigma_t: float) -> NodeSampling:
+    """A node draws with probabilities proportional to 1 + 2 L_ij / sigma~."""
+    total = samples + 2 * sum_L / sigma_t
+    return NodeSampling(total, total, 2.0)
+
+
+def node_uniform(samples: NDArray[np.int64], max_L: NDArray[np.float64], sigma_t: float) -> NodeSampling:
+    """A node draws all its samples alike; the largest L_ij of each node decides."""
+    return NodeSampling(samples.astype(np.float64), samples * (1 + 2 * max_L / sigma_t), 0.0)
 
 
 def dual_descent(

@@ -163,7 +163,7 @@ def dvr(case: Setup, graph: str, sampling: str, steps: list[tuple[str, int, int]
         N_c = max(np.sum((1 + L_i / SIGMA)[u]) for L_i, u in zip(L, used, strict=True))
     else:
         p = [np.full(len(L_i), 1 / u.sum()) for L_i, u in zip(L, used, strict=True)]
-        N_c = max(u.sum() for u in used) * (1 + max(L_i.max() for L_i in L) / SIGMA)
+        N_c = max(u.sum() * (1 + L_i.max() / SIGMA) for L_i, u in zip(L, used, strict=True))
     ratio = kappa / (2 * eigenvalues[1] / eigenvalues[-1] * N_c)
     p_comm, p_comp = ratio / (1 + ratio), 1 / (1 + ratio)
     eta = min(p_comm * SIGMA / eigenvalues[-1], p_comp / (alpha * N_c))

@@ -17,7 +17,7 @@ from dtoken.problem.finite_sum import FiniteSum
 from dtoken.problem.losses import get_loss
 from dtoken.schedule.clock import TimeModel, advance, start_clock
 from tests.algorithms.reference import CURVATURE, slope
-from tests.engine.small import InMemory, Setup, setup, small_shards, solve
+from tests.engine.small import Setup, setup, small_shards, solve
 
 Floats = NDArray[np.float64]
 SIGMA = 0.1

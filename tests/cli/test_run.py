@@ -125,7 +125,7 @@ def test_help_lists_groups_and_version_is_ours(dtoken: Dtoken) -> None:
 
 
 def test_hydra_help_and_info_work(dtoken: Dtoken) -> None:
-    assert "Hydra" in dtoken("--hydra-help").out
+    assert "Hydra" in dtoken("--hydra-help", tiny=False).out
     assert "dtoken://" in dtoken("--info", "searchpath").out
 
 

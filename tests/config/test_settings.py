@@ -110,7 +110,7 @@ def test_own_method_takes_keys_without_plus(own_method: str) -> None:
 
 
 def test_own_method_refuses_keys_of_others(own_method: str) -> None:
-    with pytest.raises(InputError, match="algorithm.strenght is not a key of Mine. Did you mean algorithm.strength"):
+    with pytest.raises(InputError, match=r"algorithm.strenght is not a key of Mine. Did you mean algorithm.strength"):
         from_command(f"algorithm._target_={own_method}", "+algorithm.strenght=2")
 
 

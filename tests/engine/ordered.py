@@ -14,7 +14,7 @@ from dtoken.algorithms.contract import Facts, Models
 from dtoken.compiled import compiled
 from dtoken.problem.hosted import HostedRows
 from dtoken.schedule.clock import Costs
-from dtoken.schedule.events import KINDS, Events
+from dtoken.schedule.events import KINDS, LOADING, Events
 from dtoken.schedule.samples import Samples, row_of
 from dtoken.schedule.stream import Law
 
@@ -108,8 +108,8 @@ def happen(events: Events, samples: Samples, first_row: NDArray[np.int64], token
                 r = int(row_of(samples, first_row, i, draw))
                 h[i] = wrapped(31 * h[i] + 7 * of_row[r] + r + t)
                 of_row[r] = wrapped(5 * of_row[r] + h[i])
-            case "visit":
-                r = int(row_of(samples, first_row, i, draw))
+            case "visit" | "load" | "deliver":
+                r = LOADING if KINDS[kind] == "load" else int(row_of(samples, first_row, i, draw))
                 a, b = token_h[k], h[i]
                 token_h[k], h[i] = wrapped(17 * a + 5 * b + r + t), wrapped(13 * b + 3 * a + 1)
             case "meet":

@@ -13,7 +13,7 @@ from dtoken.engine.executor import DONE, WAITING, executor
 from dtoken.engine.local import LocalEngine, balanced_groups
 from dtoken.engine.plan import FLUSH, Plan, make_plan
 from dtoken.problem.hosted import HostedRows
-from dtoken.schedule.events import LOCAL, MEET, MOVE, VISIT, Events
+from dtoken.schedule.events import DELIVER, LOAD, LOCAL, MEET, MOVE, VISIT, Events
 from dtoken.schedule.samples import Samples
 from tests.engine.ordered import Ordered, happen
 from tests.engine.small import setup, small_shards
@@ -36,7 +36,7 @@ def ordered_state(engine: LocalEngine) -> list[list[int]]:
 @st.composite
 def event_lists(draw: st.DrawFn) -> Events:
     """Any events that are possible: tokens jump anywhere, meets happen where the first token is."""
-    kinds = st.sampled_from([LOCAL, LOCAL, LOCAL, VISIT, VISIT, MEET, MOVE])
+    kinds = st.sampled_from([LOCAL, LOCAL, LOCAL, LOCAL, VISIT, VISIT, MEET, MOVE, LOAD, DELIVER])
     size = draw(st.integers(0, 120))
     rng = np.random.default_rng(draw(st.integers(0, 10**6)))
     kind = np.array([draw(kinds) for _ in range(min(size, 30))] * 4, np.int8)[:size]

@@ -212,7 +212,7 @@ def test_a_folder_without_a_run_cannot_be_loaded(tmp_path: Path) -> None:
 
 def test_a_damaged_summary_is_named(tmp_path: Path) -> None:
     (tmp_path / "summary.json").write_text("{")
-    with pytest.raises(InputError, match="summary.json is damaged; delete it"):
+    with pytest.raises(InputError, match=r"summary.json is damaged; delete it"):
         run(tmp_path)
 
 

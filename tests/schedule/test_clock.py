@@ -21,7 +21,7 @@ from dtoken.schedule.clock import (
     advance,
     start_clock,
 )
-from dtoken.schedule.events import LOCAL, MEET, MOVE, VISIT, Events
+from dtoken.schedule.events import DELIVER, LOAD, LOCAL, MEET, MOVE, VISIT, Events
 
 Step = tuple[int, int, int]  # kind, node, token
 
@@ -112,6 +112,17 @@ def test_tokens_that_meet_wait_for_each_other() -> None:
     advance(clock, events, costs(), TimeModel(1.0, 10.0, "token_clock"))
     assert clock.nodes.tolist() == [0, 20, 0, 30]
     assert (clock.steps, clock.jumps, clock.gradients) == (4, 3, 0)
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_a_message_to_several_nodes(rule: Rule) -> None:
+    """It carries what was known when it was loaded, arrives tau_comm later, and loading takes no time."""
+    steps = [*[(LOCAL, 0, 0)] * 5, (LOAD, 0, 0), (LOCAL, 0, 0), *[(LOCAL, 2, 0)] * 20, (DELIVER, 1, 0), (DELIVER, 2, 0)]
+    events, clock = events_of(steps, [0]), start_clock(3, 1)
+    events.source[-2:] = 0
+    advance(clock, events, costs(n=3), TimeModel(1.0, 10.0, rule))
+    assert clock.nodes.tolist() == [6, 15, 20]
+    assert (clock.jumps, clock.messages, clock.gradients) == (2, 2, 26)
 
 
 @given(steps_lists, taus, taus, st.booleans())

@@ -12,7 +12,7 @@ import numpy as np
 from dtoken.algorithms.contract import Models
 from dtoken.config.settings import FREE, Settings, flat
 from dtoken.config.values import show
-from dtoken.engine.checkpoint import write_group
+from dtoken.engine.arrays import replace_folder, write_arrays
 from dtoken.engine.recorder import COLUMNS, Record
 from dtoken.errors import InputError, RunError
 from dtoken.schedule.arrow import arrow_array
@@ -45,7 +45,7 @@ def write_trajectory(directory: Path, records: Sequence[Record]) -> None:
 def write_result(directory: Path, models: Models) -> None:
     """Write ``result.zarr``: the final models of tokens and nodes, and the estimate."""
     arrays = {"tokens": models.tokens, "nodes": models.nodes, "theta": estimate(models)}
-    write_group(directory / RESULT, arrays, {})
+    replace_folder(directory / RESULT, lambda folder: write_arrays(folder, arrays))
 
 
 def estimate(models: Models) -> Any:

@@ -104,13 +104,12 @@ def execute(prepared: Prepared, directory: Path | None = None, observer: Observe
         raise InputError("record.events=true needs a directory for the log; give directory=...")
     report = _Report(prepared, directory)
     report.write(outputs.RUNNING)
-    records: list[Record] = []
     try:
         with LocalEngine(
             settings.method, experiment.constants, prepared.store, experiment.problem.loss, prepared.threads
         ) as engine:
-            engine.run(_no_events())  # compiles, so that wall-clock times do not contain it
-            watch, finish_log = _watch(prepared, engine, directory, observer, records)
+            engine.run(_no_events(), experiment.start, 0)  # compiles, so that wall-clock times do not contain it
+            watch, finish_log = _watch(prepared, engine, directory, observer)
             outcome = run(
                 experiment,
                 engine,
@@ -123,16 +122,16 @@ def execute(prepared: Prepared, directory: Path | None = None, observer: Observe
             )
             finish_log()
     except KeyboardInterrupt:
-        report.write(outputs.INTERRUPTED, records)
+        report.write(outputs.INTERRUPTED)
         raise
     except Exception as error:
-        report.write(outputs.FAILED, records, str(error))
+        report.write(outputs.FAILED, failure=str(error))
         raise
     return report.finish(outcome)
 
 
 def _watch(
-    prepared: Prepared, engine: LocalEngine, directory: Path | None, observer: Observer | None, records: list[Record]
+    prepared: Prepared, engine: LocalEngine, directory: Path | None, observer: Observer | None
 ) -> tuple[Watch, Callable[[], None]]:
     """Whom to tell what, and what to do at the end."""
     log = None
@@ -158,7 +157,6 @@ def _watch(
             observer.events(events.size)
 
     def recorded(record: Record) -> None:
-        records.append(record)
         if observer is not None:
             observer.record(record)
 

@@ -1,5 +1,8 @@
-"""Named arrays with checksums on disk: a zarr group."""
+"""Named arrays with checksums on disk: a zarr group that is complete or absent."""
 
+import os
+import shutil
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -8,13 +11,15 @@ from numpy.typing import NDArray
 
 from dtoken.errors import RunError
 
+Arrays = dict[str, NDArray[Any]]
 
-def write_arrays(path: Path, arrays: dict[str, NDArray[Any]], attributes: dict[str, Any]) -> None:
+
+def write_arrays(path: Path, arrays: Arrays, attributes: dict[str, Any] | None = None) -> None:
     """Write a zarr group, each array as one chunk with its crc32c."""
     import zarr
     from zarr.codecs import Crc32cCodec
 
-    group = zarr.open_group(path, mode="a", attributes=attributes)
+    group = zarr.open_group(path, mode="a", attributes=(attributes or {}) | {"arrays": sorted(arrays)})
     for name, array in arrays.items():
         target = group.create_array(
             name,
@@ -27,18 +32,42 @@ def write_arrays(path: Path, arrays: dict[str, NDArray[Any]], attributes: dict[s
         target[...] = array
 
 
-def read_arrays(path: Path) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
-    """Read what ``write_arrays`` wrote: arrays and attributes."""
+def read_arrays(path: Path) -> tuple[Arrays, dict[str, Any]]:
+    """Read what ``write_arrays`` wrote: arrays and attributes; ValueError where something is missing."""
     import zarr
 
+    group = zarr.open_group(path, mode="r")
+    attributes: dict[str, Any] = dict(group.attrs)
+    arrays: Arrays = {}
+    for name in attributes["arrays"]:
+        member: Any = group[name]
+        if member.nchunks_initialized < member.nchunks:  # zarr would fill in zeros
+            raise ValueError(f"data of {name} are missing")
+        arrays[name] = np.array(member[...])
+    return arrays, attributes
+
+
+def replace_folder(path: Path, write: Callable[[Path], None]) -> None:
+    """Let ``write`` make a folder under a temporary name, and put it in the place of ``path``.
+
+    At every moment the old or the new folder can be found, under its own name or under ``previous(path)``.
+    """
+    for leftover in path.parent.glob(f".{path.name}.*.partial"):  # of a process that was killed
+        shutil.rmtree(leftover, ignore_errors=True)
+    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
     try:
-        group = zarr.open_group(path, mode="r")
-        arrays = {}
-        for name, member in group.members(max_depth=None):
-            if isinstance(member, zarr.Array):
-                if member.nchunks_initialized != member.nchunks:
-                    raise ValueError(f"{name} is missing")
-                arrays[name] = np.array(member[...])
-        return arrays, dict(group.attrs)
-    except Exception as error:  # zarr and its codecs raise many kinds
-        raise RunError(f"{path} is damaged ({error}); delete it to start the run anew") from error
+        write(partial)
+        old = previous(path)
+        if path.exists():
+            shutil.rmtree(old, ignore_errors=True)
+            path.rename(old)
+        partial.rename(path)
+        shutil.rmtree(old, ignore_errors=True)
+    except OSError as error:
+        shutil.rmtree(partial, ignore_errors=True)
+        raise RunError(f"cannot write {path}: {error.strerror or error}") from error
+
+
+def previous(path: Path) -> Path:
+    """Where the folder before is while a new one takes its place."""
+    return path.with_name(f".{path.name}.previous")

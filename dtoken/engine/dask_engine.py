@@ -7,12 +7,14 @@ last cut, and what happened since is repeated, to the same bits.
 
 import asyncio
 import secrets
+import shutil
 import time
 import uuid
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from types import TracebackType
+from typing import Any, Self
 
 import numpy as np
 from distributed import Client
@@ -24,6 +26,8 @@ from dtoken.engine.host import Assignment, Stretch, Tally
 from dtoken.engine.placement import place
 from dtoken.engine.recorder import Measurement
 from dtoken.errors import InputError, RunError
+from dtoken.schedule.events import Events
+from dtoken.schedule.stream import Start
 
 
 class WorkersLost(Exception):
@@ -56,8 +60,8 @@ class DaskOptions:
 class _Cut:
     """The last consistent cut, and what has happened since."""
 
-    name: str | None = None  # None: the very start
-    folder: Path | None = None  # where its parts are on disk
+    number: int = 0
+    folder: Path | None = None  # where its parts are on disk; None: it is the very start
     since: list[Stretch] = field(default_factory=list)
 
 
@@ -65,7 +69,8 @@ class DaskEngine:
     """Runs an experiment on the workers of a Dask cluster."""
 
     def __init__(self, client: Client, experiment: Experiment, store: Path, options: DaskOptions | None = None) -> None:
-        self._client, self._experiment, self._store = client, experiment, store
+        self._client: Any = client
+        self._experiment, self._store = experiment, store
         self._options = options or DaskOptions()
         self._run, self._secret = uuid.uuid4().hex, secrets.token_bytes(32)
         self._generation = 0
@@ -79,9 +84,9 @@ class DaskEngine:
         client.wait_for_workers(1, timeout=self._options.start)
         self._persistently(lambda: None)
 
-    def run(self, stretch: Stretch) -> None:
+    def run(self, events: Events, start: Start, offset: int) -> None:
         """Note events that are to happen; ``settle`` makes them happen."""
-        self._queue.append(stretch)
+        self._queue.append(Stretch(start, offset, events.size))
 
     def settle(self) -> None:
         """Let all noted events happen."""
@@ -104,7 +109,8 @@ class DaskEngine:
         for host, part in enumerate(parts):
             nodes = np.flatnonzero(self._placement == host)
             values[nodes], spread[nodes] = part.values, part.node_spread
-        return parts[0]._replace(values=values, node_spread=spread)
+        failure = next((part.failure for part in parts if part.failure), None)
+        return parts[0]._replace(values=values, node_spread=spread, failure=failure)
 
     def models(self, t: float) -> Models:
         """The estimates at time ``t``; only here do models come to the driver."""
@@ -120,23 +126,28 @@ class DaskEngine:
             nodes[self._placement == host] = models
         return Models(nodes, np.array(parts[0][1]))
 
-    def save(self, folder: Path | None, cut: str) -> None:
-        """Make now the cut to which a fault leads back; its parts go to ``folder``."""
-        self._persistently(lambda: self._call(worker.save_part, self._run, cut, folder))
-        self._cut = _Cut(cut, folder)
+    def save(self, folder: Path, final: Path) -> None:
+        """Make now the cut to which a fault leads back; its parts are written below ``folder``."""
+        number = self._cut.number + 1
 
-    def saved(self, folder: Path) -> None:
-        """The folder of the last cut has its final name now."""
-        self._cut.folder = folder
+        def save() -> None:
+            for leftover in folder.iterdir():  # of an attempt with other hosts
+                shutil.rmtree(leftover)
+            self._call(worker.save_part, self._run, number, folder)
 
-    def load(self, folder: Path, cut: str) -> None:
+        self._persistently(save)
+        self._cut = _Cut(number, final)
+
+    def load(self, folder: Path) -> None:
         """Go to a cut that was saved before, by whatever engine."""
-        self._cut = _Cut(cut, folder)
-        self._persistently(lambda: self._call(worker.restore, self._run, cut, folder))
+        self._cut = _Cut(self._cut.number + 1, folder)
+        self._persistently(lambda: self._call(worker.restore, self._run, self._cut.number, folder))
 
-    def close(self) -> None:
-        """Leave the workers."""
-        self._client.sync(self._ask, self._addresses, worker.leave, (self._run,), callback_timeout=None)
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: type[BaseException] | BaseException | TracebackType | None) -> None:
+        self._client.sync(self._ask, self._addresses, worker.leave, (self._run,))
 
     def _persistently(self, work: Callable[[], Any]) -> Any:
         """Do ``work``; when workers are lost on the way, mend that and do it again."""
@@ -165,7 +176,7 @@ class DaskEngine:
         assignment = self._assignment()
         self._call_each(worker.host_nodes, [(assignment, me) for me in range(len(self._addresses))])
         self._call(worker.connect, self._run, doors, self._generation)
-        self._call(worker.restore, self._run, self._cut.name, self._cut.folder)
+        self._call(worker.restore, self._run, self._cut.number, self._cut.folder)
         if self._cut.since:
             self._call(worker.run_epoch, self._run, self._cut.since)
 
@@ -203,11 +214,12 @@ class DaskEngine:
     def _call_each(self, function: Callable[..., Any], arguments: Sequence[tuple[Any, ...]]) -> list[Any]:
         """Call ``function`` on every host, watching that all workers live; WorkersLost if any fails."""
         answers = self._client.sync(self._watched, function, arguments)
+        lost = []
         for address, answer in zip(self._addresses, answers, strict=True):
             if isinstance(answer, RunError | InputError):
                 raise answer  # not the worker's fault: a damaged shard is damaged everywhere
-        lost = [f"{address}: {answer}" for address, answer in zip(self._addresses, answers, strict=True)
-                if isinstance(answer, BaseException)]  # fmt: skip
+            if isinstance(answer, BaseException):
+                lost.append(f"{address}: {answer or type(answer).__name__}")
         if lost:
             raise WorkersLost("; ".join(lost))
         return list(answers)
@@ -231,7 +243,9 @@ class DaskEngine:
                     call.cancel()
                 return [_result(call) for call in calls]
 
-    async def _ask(self, addresses: Sequence[str], function: Callable[..., Any], arguments: tuple[Any, ...]) -> list[Any]:
+    async def _ask(
+        self, addresses: Sequence[str], function: Callable[..., Any], arguments: tuple[Any, ...]
+    ) -> list[Any]:
         """Ask workers something that is answered at once; silence counts as an exception."""
         questions = [self._one(address, function, arguments) for address in addresses]
         limited = [asyncio.wait_for(question, self._options.silence) for question in questions]

@@ -124,9 +124,7 @@ class Host:
         """Connect to all other hosts, in place of earlier connections."""
         self.disconnect()
         self._lost = None
-        self.mesh = Mesh(
-            self._listener, self.me, addresses, generation, self._bytes, self._on_token, self._on_loss
-        )
+        self.mesh = Mesh(self._listener, self.me, addresses, generation, self._bytes, self._on_token, self._on_loss)
 
     def disconnect(self) -> None:
         """End all connections; a thread that waits for a token gives up."""

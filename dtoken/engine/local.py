@@ -7,6 +7,7 @@ the order of everything that touches a node or a token, so the bits do not depen
 import time
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from threading import Event
 from types import TracebackType
 from typing import Any, Self, TypeVar
@@ -16,13 +17,16 @@ from numpy.typing import NDArray
 
 from dtoken.algorithms.contract import Arrays, Method, Models, Vector
 from dtoken.engine.executor import WAITING, executor
-from dtoken.engine.plan import make_plan
+from dtoken.engine.parts import Part, put_part, read_parts, take_part, write_part
+from dtoken.engine.placement import balanced_groups
+from dtoken.engine.plan import Traffic, make_plan, one_host
 from dtoken.engine.recorder import Measurement, measure_models
 from dtoken.problem.hosted import HostedRows, host
 from dtoken.problem.losses import Loss
 from dtoken.problem.shards import Shards
 from dtoken.schedule.events import Events
 from dtoken.schedule.samples import Samples, no_samples, uniform_samples, weighted_samples
+from dtoken.schedule.stream import Start
 
 PATIENCE = 2000  # looks for a token before a thread lets others have the processor
 T = TypeVar("T")
@@ -37,34 +41,42 @@ class LocalEngine:
         self.rows = host(shards, range(shards.n), loss)
         self.samples = hosted_samples(method, c, self.rows)
         self.nodes, self.tokens = method.start(c, self.rows)
+        self._numbers, self._token_numbers = np.arange(shards.n), np.arange(len(self.tokens[0]))
+        self._traffic = one_host(shards.n, len(self._token_numbers))
+        threads = min(threads, shards.n)
         groups = balanced_groups(shards.node_nonzeros, threads)
         self._slots = [np.where(groups == group, np.arange(shards.n), -1) for group in range(threads)]
         self._pool = ThreadPoolExecutor(threads, "dtoken-engine")
 
-    def run(self, events: Events) -> None:
-        """Let ``events`` happen."""
-        ready = np.zeros(len(self.tokens[0]), np.int64)
+    def run(self, events: Events, start: Start | None = None, offset: int = 0) -> None:
+        """Let ``events`` happen; where they stand in the schedule does not matter here."""
+        ready = self._traffic.turns.copy()
         failed = Event()
 
-        def run_group(slot: NDArray[np.int64]) -> None:
+        def run_group(slot: NDArray[np.int64]) -> Traffic:
             try:
-                self._run_group(slot, events, ready, failed)
+                return self._run_group(slot, events, ready, failed)
             except BaseException:
                 failed.set()  # or the other threads would wait for ever
                 raise
 
         try:
-            self._map(run_group, self._slots)
+            self._traffic = self._map(run_group, self._slots)[0]
         except BaseException:
             failed.set()  # also when this thread was interrupted, which may keep a group from ever starting
             raise
 
-    def _run_group(self, slot: NDArray[np.int64], events: Events, ready: NDArray[np.int64], failed: Event) -> None:
-        plan = make_plan(events, slot, self.samples, self.rows.first, len(ready))
+    def _run_group(self, slot: NDArray[np.int64], events: Events, ready: NDArray[np.int64], failed: Event) -> Traffic:
+        traffic = self._traffic._replace(where=self._traffic.where.copy(), turns=self._traffic.turns.copy())
+        plan = make_plan(events, slot, self.samples, self.rows.first, len(ready), traffic)
         cursor = np.concatenate([[0], plan.first[:-1]])
         arguments = (plan, self._c, self.rows, self.nodes, self.tokens, ready, cursor, PATIENCE)
         while self._run(*arguments) == WAITING and not failed.is_set():
             time.sleep(0)  # another thread has the token and may need this processor
+        return traffic
+
+    def settle(self) -> None:
+        """All events have happened already."""
 
     def models(self, t: float) -> Models:
         """The estimates at time ``t``, as copies."""
@@ -75,15 +87,23 @@ class LocalEngine:
         """Measure the estimates at time ``t``."""
         return measure_models(self.rows, self.models(t), theta_star, self._map)
 
-    def state(self) -> dict[str, NDArray[Any]]:
-        """All arrays that a run consists of, by name."""
-        named = [("nodes", self.nodes), ("tokens", self.tokens)]
-        return {f"{kind}/{field}": array for kind, state in named for field, array in state._asdict().items()}
+    def part(self) -> Part:
+        """A copy of the state."""
+        return take_part(self._numbers, self.rows.first, self.nodes, self._token_numbers, self.tokens, self._traffic)
 
-    def restore(self, state: dict[str, NDArray[Any]]) -> None:
-        """Go back to a state that was copied before."""
-        for name, array in self.state().items():
-            array[...] = state[name]
+    def restore(self, parts: Sequence[Part]) -> None:
+        """Go back to a state that was copied before, by whatever hosts."""
+        for part in parts:
+            put_part(part, self._numbers, self.rows.first, self.nodes, self.tokens)
+        self._traffic = self._traffic._replace(where=parts[0].where.copy(), turns=parts[0].turns.copy())
+
+    def save(self, folder: Path, final: Path) -> None:
+        """Write the state below ``folder``."""
+        write_part(folder / "0", self.part())
+
+    def load(self, folder: Path) -> None:
+        """Go back to a state that was saved before, by whatever engine."""
+        self.restore(read_parts(folder))
 
     def _map(self, function: Callable[[Any], T], items: Iterable[Any]) -> list[T]:
         return list(self._pool.map(function, items))
@@ -107,17 +127,3 @@ def hosted_samples(method: Method, c: Arrays, rows: HostedRows) -> Samples:
         weights.append(method.weights(c, rows.c * rows.w[i] * q[counted[-1]]))
     drawn = [w for w in weights if w is not None]
     return weighted_samples(counted, drawn) if drawn else uniform_samples(counted)
-
-
-def balanced_groups(work: Sequence[int], groups: int) -> NDArray[np.int64]:
-    """Group of each node: consecutive nodes together, about the same work in each group.
-
-    Examples
-    --------
-    >>> balanced_groups([1, 1, 2, 4], 2).tolist()
-    [0, 0, 0, 1]
-    """
-    ends = np.cumsum(np.asarray(work, np.float64) + 1e-9)
-    middles = ends - np.diff(ends, prepend=0.0) / 2
-    found: NDArray[np.int64] = np.minimum((middles / ends[-1] * groups).astype(np.int64), groups - 1)
-    return found

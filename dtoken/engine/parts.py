@@ -8,8 +8,11 @@ from numpy.typing import NDArray
 
 from dtoken.algorithms.contract import Arrays
 from dtoken.engine.arrays import read_arrays, write_arrays
+from dtoken.engine.checkpoint import damaged
 from dtoken.engine.plan import Traffic
 from dtoken.errors import RunError
+
+INDEX = ("nodes", "tokens", "first", "where", "turns")
 
 
 class Part(NamedTuple):
@@ -65,16 +68,18 @@ def _of_node(array: NDArray[Any], first: NDArray[np.int64], place: int) -> NDArr
 
 def write_part(folder: Path, part: Part) -> None:
     """Write a part as a zarr group with checksums."""
-    indices = {"index/nodes": part.nodes, "index/tokens": part.tokens, "index/first": part.first}
-    write_arrays(folder, part.arrays | indices | {"index/where": part.where, "index/turns": part.turns}, {})
+    index = {f"index/{name}": getattr(part, name) for name in INDEX}
+    write_arrays(folder, part.arrays | index)
 
 
 def read_parts(folder: Path) -> list[Part]:
     """Read all parts below ``folder``."""
     parts = []
     for member in sorted(folder.iterdir()):
-        if member.is_dir():
+        try:
             arrays, _ = read_arrays(member)
-            index = [arrays.pop(f"index/{name}") for name in ("nodes", "tokens", "first", "where", "turns")]
-            parts.append(Part(*index, arrays))
+        except Exception as error:  # zarr and its codecs raise many kinds
+            raise damaged(member, error) from error
+        index = {name: arrays.pop(f"index/{name}") for name in INDEX}
+        parts.append(Part(**index, arrays=arrays))
     return parts

@@ -46,6 +46,7 @@ class Measurement(NamedTuple):
     token_spread: Vector  # (K,) the same for the tokens
     squares: Vector  # (K,) ||theta_k||^2
     distances: Vector  # (K,) ||theta_k - theta*||^2
+    failure: str | None  # why the method cannot go on, in a sentence
 
 
 Map = Callable[[Callable[[int], Vector], range], Iterable[Vector]]
@@ -54,6 +55,8 @@ Map = Callable[[Callable[[int], Vector], range], Iterable[Vector]]
 def measure_models(rows: HostedRows, models: Models, theta_star: Vector, in_parallel: Map = map) -> Measurement:
     """Measure the models of the hosted nodes and of all tokens; ``in_parallel`` may use several threads."""
     tokens = models.tokens
+    if (tokens == tokens[0]).all():  # as after an all-reduce: once is enough
+        tokens = tokens[:1]
     mean = tokens.sum(axis=0) / len(tokens)
     different = tokens if (tokens != tokens[0]).any() else tokens[:1]  # copies of one model are evaluated once
 
@@ -67,6 +70,7 @@ def measure_models(rows: HostedRows, models: Models, theta_star: Vector, in_para
         token_spread=np.array([squared_norm(theta - mean) for theta in tokens]),
         squares=np.array([squared_norm(theta) for theta in tokens]),
         distances=np.array([squared_norm(theta - theta_star) for theta in tokens]),
+        failure=models.failure,
     )
 
 

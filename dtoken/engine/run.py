@@ -6,9 +6,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
-
-from numpy.typing import NDArray
+from typing import Protocol
 
 from dtoken.algorithms.contract import Models, Vector
 from dtoken.engine.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
@@ -25,8 +23,11 @@ GROWTH = 1e6  # a squared distance that has grown by this factor does not come b
 class Engine(Protocol):
     """Where events happen."""
 
-    def run(self, events: Events) -> None:
-        """Let events happen."""
+    def run(self, events: Events, start: Start, offset: int) -> None:
+        """Let events happen, soon: they are number ``offset`` and following of the segment that begins at ``start``."""
+
+    def settle(self) -> None:
+        """Wait until all events have happened."""
 
     def models(self, t: float) -> Models:
         """The estimates at time ``t``."""
@@ -34,11 +35,11 @@ class Engine(Protocol):
     def measure(self, t: float, theta_star: Vector) -> Measurement:
         """Measure the estimates at time ``t``."""
 
-    def state(self) -> dict[str, NDArray[Any]]:
-        """All arrays that the run consists of."""
+    def save(self, folder: Path, final: Path) -> None:
+        """Write the state below the empty ``folder``, which will be called ``final``."""
 
-    def restore(self, state: dict[str, NDArray[Any]]) -> None:
-        """Go back to an earlier state."""
+    def load(self, folder: Path) -> None:
+        """Go back to a state that was saved before."""
 
 
 @dataclass(frozen=True)
@@ -153,22 +154,25 @@ def run(
     end = _stop_limits(stop, rows)
     position = _resume(experiment, engine, directory, identity) or _begin(experiment, engine, watch)
     watch.begin(position.clock.events)
-    failure = engine.models(position.t).failure or _divergence(position.records)
+    failure = _divergence(position.records)
     if failure or _reached(position.clock, end) or _accurate(position.records[-1], stop):
         return Outcome(position.records, engine.models(position.t), failure)
     if not _regular(position.records, recording, rows):
         position.records.pop()  # measured only because the run ended there
     for stretch, reached in _stretches(experiment, position, lambda clock: _next(recording, clock, rows, end)):
         began = time.perf_counter()
-        engine.run(stretch)
+        engine.run(stretch, position.start, position.offset - stretch.size)
+        if reached:
+            engine.settle()
         position.wall += time.perf_counter() - began
         position.t = float(stretch.at[-1])
         watch.events(stretch)
         if not reached:
             continue
-        position.records.append(_measure(experiment, engine, position.clock, position.t, position.wall))
+        measured = engine.measure(position.t, experiment.optimum.theta)
+        position.records.append(record(experiment, position.clock, measured, position.wall))
         watch.record(position.records[-1])
-        failure = engine.models(position.t).failure or _divergence(position.records)
+        failure = measured.failure or _divergence(position.records)
         finished = failure or _reached(position.clock, end) or _accurate(position.records[-1], stop)
         if checkpoint_every and directory and (finished or (len(position.records) - 1) % checkpoint_every == 0):
             watch.checkpoint()
@@ -176,7 +180,9 @@ def run(
         if finished:
             break
     if position.records[-1].event < position.clock.events:  # the schedule has an end, and it came first
-        position.records.append(_measure(experiment, engine, position.clock, position.t, position.wall))
+        engine.settle()
+        measured = engine.measure(position.t, experiment.optimum.theta)
+        position.records.append(record(experiment, position.clock, measured, position.wall))
         watch.record(position.records[-1])
     return Outcome(position.records, engine.models(position.t), failure)
 
@@ -203,24 +209,21 @@ def _stretches(
             position.start, position.offset = following, 0
 
 
-def _measure(experiment: Experiment, engine: Engine, clock: Clock, t: float, wall: float) -> Record:
-    return record(experiment, clock, engine.measure(t, experiment.optimum.theta), wall)
-
-
 def _begin(experiment: Experiment, engine: Engine, watch: Watch) -> _Position:
     clock = start_clock(experiment.n, len(experiment.start.positions))
-    first = _measure(experiment, engine, clock, 0.0, 0.0)
+    first = record(experiment, clock, engine.measure(0.0, experiment.optimum.theta), 0.0)
     watch.record(first)
     return _Position(experiment.start, 0, clock, 0.0, 0.0, [first])
 
 
 def _resume(experiment: Experiment, engine: Engine, directory: Path | None, identity: str) -> _Position | None:
-    checkpoint = load_checkpoint(directory) if directory else None
-    if checkpoint is None:
+    found = load_checkpoint(directory) if directory else None
+    if found is None:
         return None
+    checkpoint, state = found
     if checkpoint.identity != identity:
         raise InputError(f"{directory} holds the checkpoint of a run with other settings; use another directory")
-    engine.restore(checkpoint.state)
+    engine.load(state)
     records = [Record(**record) for record in checkpoint.records]
     return _Position(checkpoint.start, checkpoint.offset, checkpoint.clock, checkpoint.t, checkpoint.wall, records)
 
@@ -228,9 +231,9 @@ def _resume(experiment: Experiment, engine: Engine, directory: Path | None, iden
 def _save(directory: Path, identity: str, engine: Engine, position: _Position) -> None:
     records = [record.as_dict() for record in position.records]
     checkpoint = Checkpoint(
-        identity, position.start, position.offset, position.clock, position.t, position.wall, engine.state(), records
+        identity, position.start, position.offset, position.clock, position.t, position.wall, records
     )
-    save_checkpoint(directory, checkpoint)
+    save_checkpoint(directory, checkpoint, engine.save)
 
 
 def _stop_limits(stop: Stop, rows: int) -> Limits:

@@ -30,7 +30,7 @@ class _Seat:
         self.listener = listener
         self.thread = ThreadPoolExecutor(1, "dtoken-host")
         self.host: Host | None = None
-        self.cut: tuple[str, Part] | None = None  # name and copy of the last cut
+        self.cut: tuple[int, Part] | None = None  # number and copy of the last cut
 
     def close(self) -> None:
         if self.host:
@@ -82,9 +82,9 @@ def _encryption(worker: Worker) -> Encryption | None:
     """The cluster's own TLS, if it has it: tokens must not travel less protected than everything else."""
     if not str(worker.address).startswith("tls://"):
         return None
-    server = worker.security.get_listen_args("worker")["ssl_context"]
-    client = worker.security.get_connection_args("worker")["ssl_context"]
-    return Encryption(server, client)
+    security: Any = worker.security
+    server = security.get_listen_args("worker")["ssl_context"]
+    return Encryption(server, security.get_connection_args("worker")["ssl_context"])
 
 
 async def host_nodes(assignment: Assignment, me: int, dask_worker: Worker) -> int | Exception:
@@ -103,9 +103,7 @@ async def host_nodes(assignment: Assignment, me: int, dask_worker: Worker) -> in
     return await _in_thread(seat, load)
 
 
-async def connect(
-    run: str, addresses: Sequence[Address], generation: int, dask_worker: Worker
-) -> None | Exception:
+async def connect(run: str, addresses: Sequence[Address], generation: int, dask_worker: Worker) -> Exception | None:
     """Connect to the peers."""
     seat = _hosts(dask_worker).seats[run]
     return await _in_thread(seat, lambda: _host(seat).connect(addresses, generation))
@@ -130,34 +128,31 @@ async def measure(run: str, t: float, dask_worker: Worker) -> Measurement | Exce
     return await _in_thread(seat, lambda: _host(seat).measure(t))
 
 
-async def save_part(run: str, cut: str, folder: Path | None, dask_worker: Worker) -> None | Exception:
-    """Keep a copy of the state in memory and, unless ``folder`` is None, on disk."""
+async def save_part(run: str, cut: int, folder: Path, dask_worker: Worker) -> Exception | None:
+    """Keep a copy of the state in memory and on disk."""
     seat = _hosts(dask_worker).seats[run]
 
     def save() -> None:
         host = _host(seat)
         seat.cut = (cut, host.part())
-        if folder is not None:
-            write_part(folder / str(host.me), seat.cut[1])
+        write_part(folder / str(host.me), seat.cut[1])
 
     return await _in_thread(seat, save)
 
 
-async def restore(run: str, cut: str | None, folder: Path | None, dask_worker: Worker) -> None | Exception:
-    """Go back to a cut: from memory if it is the one kept here, else from disk; None: to the very start."""
+async def restore(run: str, cut: int, folder: Path | None, dask_worker: Worker) -> Exception | None:
+    """Go back to a cut: from memory if it is the one kept here, else from disk; no folder: to the very start."""
     seat = _hosts(dask_worker).seats[run]
 
     def go_back() -> None:
         host = _host(seat)
-        if cut is None:
+        if folder is None:
             host.reset()
         elif seat.cut and seat.cut[0] == cut:
             host.restore([seat.cut[1]])
-        elif folder is not None:
+        else:
             host.restore(read_parts(folder))
             seat.cut = (cut, host.part())
-        else:
-            raise RuntimeError(f"the cut {cut} is neither in memory nor on disk")
 
     return await _in_thread(seat, go_back)
 

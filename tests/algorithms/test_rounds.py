@@ -267,7 +267,7 @@ def test_equal_bits_for_any_number_of_threads(method: Method) -> None:
         with case.engine(threads) as engine:
             engine.run(events.between(0, 1234))
             engine.run(events.between(1234, 3001))
-            found.append([array.tobytes() for array in engine.state().values()])
+            found.append([array.tobytes() for array in engine.part().arrays.values()])
     assert found[0] == found[1] == found[2]
 
 

@@ -166,6 +166,7 @@ def test_skipping_visits_are_plain_steps(method: TAVR, loss: str) -> None:
     """Only the last of several jumps is a step."""
     case = make(method, loss, graph="ring", kind="lazy")
     events, eager = case.events(700), Eager(case)
+    events = events.between(0, int(np.flatnonzero(events.kind != MOVE)[-1]) + 1)
     assert (events.kind == MOVE).any()
     with case.engine() as engine:
         engine.run(events)
@@ -209,8 +210,8 @@ class Dual:
     """Accelerated proximal coordinate gradient on the edges of the conceptual graph, with its incidence matrix A.
 
     F(x) = q_A(x) + sum psi_ij, q_A(x) = |A x|^2_{Sigma^-1} / 2, f*_ij = psi_ij + |.|^2 / (2 L_ij). A step on edge e:
-    y = (x + rho v) / (1 + rho), w = (1 - rho) v + rho y; v is the proximal step of length rho / (sigma_A p_e) from w along
-    the projection (A^+ A) of e, at the gradient in y; and x = y + (rho R_e / p_e) (v - w).
+    y = (x + rho v) / (1 + rho), w = (1 - rho) v + rho y; v is the proximal step of length rho / (sigma_A p_e) from w
+    along the projection (A^+ A) of e, at the gradient in y; and x = y + (rho R_e / p_e) (v - w).
     """
 
     def __init__(self, case: Setup) -> None:
@@ -308,42 +309,63 @@ WALKS: dict[str, dict[str, Any]] = {
 }
 
 
-def error_after(method: Any, events: int, **graph: Any) -> float:
-    """Largest error of a model relative to the optimum, n = 9."""
-    shards = small_shards(n=9, m=5, d=4, seed=1, unequal=False)
-    case = setup(shards, method, sigma=0.05, **graph)
-    best = solve(shards, "logistic", 0.05)
-    with case.engine(2) as engine:
+def error_after(method: Any, events: int, sigma: float, **graph: Any) -> float:
+    """Largest error of a model relative to the optimum, n = 9; infinite where it is not finite."""
+    shards = small_shards(n=9, m=20, d=6, seed=1, unequal=False, empty=False)
+    case = setup(shards, method, sigma=sigma, **graph)
+    best = solve(shards, "logistic", sigma)
+    with case.engine() as engine:
         stretch = case.events(events)
         engine.run(stretch)
         models = engine.models(float(stretch.at[-1]))
-    return float(max(np.abs(models.nodes - best).max(), np.abs(models.tokens - best).max()) / np.abs(best).max())
+    error = float(max(np.abs(models.nodes - best).max(), np.abs(models.tokens - best).max()) / np.abs(best).max())
+    return error if np.isfinite(error) else np.inf
 
 
 @pytest.mark.parametrize("tokens", [1, 4])
 @pytest.mark.parametrize("walk", WALKS)
 def test_tvr_is_stable_on_all_walks(walk: str, tokens: int) -> None:
-    assert error_after(TVR(tokens=tokens), 600_000, **WALKS[walk]) <= 3.2e-10
+    assert error_after(TVR(tokens=tokens), 600_000, 0.05, **WALKS[walk]) <= 3.2e-10
+
+
+@pytest.mark.parametrize(
+    ("walk", "tokens", "converges"),
+    [
+        ("complete", 1, True),
+        ("complete", 4, True),
+        ("ring", 1, False),
+        ("ring", 4, True),
+        ("grid metropolis", 1, False),
+        ("grid metropolis", 4, True),
+        ("lazy directed cycle", 1, False),
+        ("lazy directed cycle", 4, False),
+        ("directed cycle", 1, False),
+        ("directed cycle", 4, False),
+        ("time-varying rings", 1, True),
+        ("time-varying rings", 4, True),
+    ],
+)
+def test_tavr_with_one_jump(walk: str, tokens: int, converges: bool) -> None:
+    """Where it diverges on a problem with kappa of about 1000, and hence what is refused unless unsafe=true."""
+    error = error_after(TAVR(tokens=tokens, jumps=1, unsafe=True), 300_000, 1e-3, **WALKS[walk])
+    assert error <= 1e-9 if converges else error > 1
 
 
 @pytest.mark.parametrize("tokens", [1, 4])
-@pytest.mark.parametrize("walk", ["complete", "ring", "grid metropolis", "lazy directed cycle", "directed random"])
-def test_tavr_converges_with_enough_jumps(walk: str, tokens: int) -> None:
-    assert error_after(TAVR(tokens=tokens), 600_000, **WALKS[walk]) <= 1e-9
+@pytest.mark.parametrize(
+    ("walk", "jumps"), [("ring", "auto"), ("ring", 4), ("grid metropolis", "auto"), ("lazy directed cycle", "auto")]
+)
+def test_tavr_converges_with_enough_jumps(walk: str, jumps: Any, tokens: int) -> None:
+    assert error_after(TAVR(tokens=tokens, jumps=jumps), 2_000_000, 1e-3, **WALKS[walk]) <= 1e-9
 
 
 @pytest.mark.parametrize("walk", [name for name in WALKS if name not in ("complete", "directed cycle")])
 def test_tavr_refuses_one_jump_where_visits_are_not_nearly_independent(walk: str) -> None:
     with pytest.raises(InputError, match=r"algorithm.jumps=1 .* may diverge; use algorithm.jumps=auto \(N=\d+\)"):
-        error_after(TAVR(jumps=1), 1, **WALKS[walk])
+        error_after(TAVR(jumps=1), 1, 0.05, **WALKS[walk])
 
 
-def test_tavr_refuses_walks_that_never_mix() -> None:
+@pytest.mark.parametrize("jumps", [1, "auto"])
+def test_tavr_refuses_walks_that_never_mix(jumps: Any) -> None:
     with pytest.raises(InputError, match="periodic"):
-        error_after(TAVR(), 1, graph="directed_cycle")
-
-
-@pytest.mark.parametrize("walk", ["ring", "lazy directed cycle"])
-def test_tavr_does_diverge_with_one_jump(walk: str) -> None:
-    """What the refusal is for; unsafe=true allows it."""
-    assert error_after(TAVR(jumps=1, unsafe=True), 200_000, **WALKS[walk]) > 1.0
+        error_after(TAVR(jumps=jumps), 1, 0.05, graph="directed_cycle")

@@ -190,7 +190,7 @@ def test_equal_bits_for_any_number_of_threads() -> None:
     for threads in (1, 2, 4):
         with case.engine(threads) as engine:
             engine.run(events)
-            found.append([array.tobytes() for array in engine.state().values()])
+            found.append([array.tobytes() for array in engine.part().arrays.values()])
     assert found[0] == found[1] == found[2]
 
 

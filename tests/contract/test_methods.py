@@ -102,12 +102,12 @@ def test_equal_bits_for_any_number_of_threads_and_any_cuts(name: str, graph: str
     events, found = case.events(4000), []
     for threads, cuts in ((1, (0, 4000)), (2, (0, 1, 17, 1500, 4000)), (4, (0, 2500, 4000)), (9, (0, 4000))):
         with case.engine(threads) as engine:
-            first = bits(engine.state())
+            first = bits(engine.part().arrays)
             for start, stop in pairwise(cuts):
                 engine.run(events.between(start, stop))
                 engine.models(float(events.at[stop - 1]))  # measuring must not touch the state
-            assert bits(engine.state()) != first
-            found.append(bits(engine.state()))
+            assert bits(engine.part().arrays) != first
+            found.append(bits(engine.part().arrays))
     assert all(other == found[0] for other in found)
 
 
@@ -121,10 +121,10 @@ def test_models_are_copies(name: str) -> None:
         kept = before.nodes.tobytes(), before.tokens.tobytes()
         engine.run(events.between(1000, 2000))
         assert (before.nodes.tobytes(), before.tokens.tobytes()) == kept
-        state = bits(engine.state())
+        state = bits(engine.part().arrays)
         after = engine.models(float(events.at[1999]))
         after.nodes[...] = after.tokens[...] = np.nan
-        assert bits(engine.state()) == state
+        assert bits(engine.part().arrays) == state
 
 
 @pytest.mark.parametrize("name", METHODS)
@@ -153,10 +153,10 @@ def test_pickles(name: str) -> None:
         nodes, tokens = pickle.loads(pickle.dumps((engine.nodes, engine.tokens)))
         for mine, theirs in zip((*engine.nodes, *engine.tokens), (*nodes, *tokens), strict=True):
             assert mine.tobytes() == theirs.tobytes()
-        other.restore(pickle.loads(pickle.dumps(engine.state())))
+        other.restore([pickle.loads(pickle.dumps(engine.part()))])
         for each in (engine, other):
             each.run(events.between(700, 1500))
-        assert bits(engine.state()) == bits(other.state())
+        assert bits(engine.part().arrays) == bits(other.part().arrays)
 
 
 def run_once(name: str, stop: Stop, every: float, directory: Path | None = None, threads: int = 1) -> Outcome:

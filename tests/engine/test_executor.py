@@ -206,9 +206,9 @@ def test_state_and_restore() -> None:
     events = CASE.events(1000)
     with CASE.engine(1) as engine, CASE.engine(3) as other:
         engine.run(events.between(0, 400))
-        kept = {name: array.copy() for name, array in engine.state().items()}
+        kept = engine.part()
         engine.run(events.between(400, 1000))
         other.run(events.between(0, 123))
-        other.restore(kept)
+        other.restore([kept])
         other.run(events.between(400, 1000))
         assert ordered_state(other) == ordered_state(engine)

@@ -176,11 +176,11 @@ def test_an_interrupted_run_says_so_and_continues(
 
     happen, calls = LocalEngine.run, []
 
-    def interrupted(self: LocalEngine, events: Any) -> None:
+    def interrupted(self: LocalEngine, *arguments: Any) -> None:
         calls.append(1)
         if len(calls) == 8:
             raise KeyboardInterrupt
-        happen(self, events)
+        happen(self, *arguments)
 
     monkeypatch.setattr(LocalEngine, "run", interrupted)
     with pytest.raises(KeyboardInterrupt):

@@ -154,9 +154,22 @@ class TAVR(TokenMethod):
         L_b = self.batch_smoothness(facts)
         return accelerated(facts.n, self.tokens, sigma_t, L_b, sampling, facts.walk.stationary)
 
+    def notes(self, c: Accelerated, facts: Facts) -> tuple[str, ...]:
+        """Whether visits are nearly independent."""
+        needed = 1 if self.jumps == "auto" or self.unsafe else self._needed_jumps(facts)
+        if self.jumps_per_visit(facts) >= needed:
+            return ()
+        return (
+            f"tavr needs nearly independent visits, and algorithm.jumps={self.jumps} is less than the {needed} after "
+            f"which {facts.walk.name} has mixed: the run may diverge; use algorithm.jumps=auto",
+        )
+
+    def _needed_jumps(self, facts: Facts) -> int:
+        return TAVR(tokens=self.tokens, mixing=self.mixing).jumps_per_visit(facts)
+
     def _check_walk(self, facts: Facts) -> None:
         if self.jumps == 1 and not facts.walk.iid and not self.unsafe:
-            needed = TAVR(tokens=self.tokens, mixing=self.mixing).jumps_per_visit(facts)
+            needed = self._needed_jumps(facts)
             if needed > 1:
                 raise InputError(
                     f"tavr needs nearly independent visits, and with algorithm.jumps=1 {facts.walk.name} may diverge; "

@@ -353,7 +353,14 @@ def test_tavr_with_one_jump(walk: str, tokens: int, converges: bool) -> None:
 
 @pytest.mark.parametrize("tokens", [1, 4])
 @pytest.mark.parametrize(
-    ("walk", "jumps"), [("ring", "auto"), ("ring", 4), ("grid metropolis", "auto"), ("lazy directed cycle", "auto")]
+    ("walk", "jumps"),
+    [
+        ("ring", "auto"),
+        ("ring", 8),
+        ("grid metropolis", "auto"),
+        ("lazy directed cycle", "auto"),
+        ("lazy directed cycle", 4),
+    ],
 )
 def test_tavr_converges_with_enough_jumps(walk: str, jumps: Any, tokens: int) -> None:
     assert error_after(TAVR(tokens=tokens, jumps=jumps), 2_000_000, 1e-3, **WALKS[walk]) <= 1e-9
@@ -363,6 +370,16 @@ def test_tavr_converges_with_enough_jumps(walk: str, jumps: Any, tokens: int) ->
 def test_tavr_refuses_one_jump_where_visits_are_not_nearly_independent(walk: str) -> None:
     with pytest.raises(InputError, match=r"algorithm.jumps=1 .* may diverge; use algorithm.jumps=auto \(N=\d+\)"):
         error_after(TAVR(jumps=1), 1, 0.05, **WALKS[walk])
+
+
+def test_few_jumps_are_announced() -> None:
+    """Between one jump and enough of them nothing is known: 4 diverge on the ring of 9 nodes, 3 do not."""
+    assert error_after(TAVR(jumps=4), 700_000, 1e-3, graph="ring") > 1
+    case = make(TAVR(jumps=4), graph="ring")
+    (note,) = case.method.notes(case.constants, case.facts)
+    assert "algorithm.jumps=4 is less than the" in note
+    case = make(TAVR(), graph="ring")
+    assert case.method.notes(case.constants, case.facts) == ()
 
 
 @pytest.mark.parametrize("jumps", [1, "auto"])

@@ -163,8 +163,9 @@ def test_checkpoints_lie_at_record_points(tmp_path: Path) -> None:
     outcome = go(tmp_path, stop=Stop(passes=50), every=20.0)
     found = load_checkpoint(tmp_path)
     assert found is not None
-    assert found.clock.events == outcome.records[-1].event
-    assert found.records[-1]["objective"] == outcome.records[-1].objective
+    checkpoint, _ = found
+    assert checkpoint.clock.events == outcome.records[-1].event
+    assert checkpoint.records[-1]["objective"] == outcome.records[-1].objective
 
 
 def test_records_come_at_the_multiples_asked_for() -> None:

@@ -68,9 +68,7 @@ def test_every_kind_is_connected_sorted_and_pickles(kind):
     assert [g.indices.tolist() for g in copy.adjacency] == [g.indices.tolist() for g in topology.adjacency]
 
 
-@pytest.mark.parametrize(
-    "kind", ["erdos_renyi", "random_regular", "geometric", "directed_random", "time_varying"]
-)
+@pytest.mark.parametrize("kind", ["erdos_renyi", "random_regular", "geometric", "directed_random", "time_varying"])
 def test_random_graphs_depend_on_the_seed_alone(kind):
     def edges(seed):
         return [graph.indices.tolist() for graph in build(kind, 30, seed=seed).adjacency]
@@ -115,9 +113,7 @@ def test_the_parts_of_a_sequence_may_be_disconnected_when_their_union_is_not(tmp
         build("time_varying", 4, graphs=parts[:1] * 2)
 
 
-@pytest.mark.parametrize(
-    "kind", ["ring", "grid", "torus", "star", "random_regular", "directed_cycle", "complete"]
-)
+@pytest.mark.parametrize("kind", ["ring", "grid", "torus", "star", "random_regular", "directed_cycle", "complete"])
 def test_ten_thousand_nodes(kind):
     topology = build(kind, 10_000)
     assert topology.n == 10_000

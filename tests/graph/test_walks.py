@@ -70,9 +70,7 @@ def test_stationary_law_of_a_sequence_is_the_average_over_its_jumps():
 
 @pytest.mark.parametrize("n", [5, 8, 501, 600])
 def test_ring_spectral_gap(n):
-    assert walk(build("ring", n), "lazy").spectral_gap == pytest.approx(
-        (1 - np.cos(2 * np.pi / n)) / 2, rel=1e-6
-    )
+    assert walk(build("ring", n), "lazy").spectral_gap == pytest.approx((1 - np.cos(2 * np.pi / n)) / 2, rel=1e-6)
     simple = 1 - np.cos(np.pi / n) if n % 2 else 0.0  # the eigenvalue nearest to -1 decides on odd rings
     assert walk(build("ring", n)).spectral_gap == pytest.approx(simple, rel=1e-6)
 
@@ -170,9 +168,7 @@ def test_periods(kind, n, period):
 
 
 def test_metropolis_period():
-    assert (
-        walk(build("ring", 6), "metropolis").period_of_chain == 2
-    )  # every move is accepted: the simple walk
+    assert walk(build("ring", 6), "metropolis").period_of_chain == 2  # every move is accepted: the simple walk
     assert walk(build("path", 6), "metropolis").period_of_chain == 1  # the ends refuse half of their moves
 
 
@@ -208,9 +204,7 @@ def test_refusals(kind, law, words):
 def test_eps_and_table_limits():
     with pytest.raises(InputError, match="eps=0 must"):
         walk(build("ring", 5)).mixing(0)
-    with pytest.raises(
-        InputError, match=r"too many for nodes=10000; use graph=complete with graph\.walk=simple"
-    ):
+    with pytest.raises(InputError, match=r"too many for nodes=10000; use graph=complete with graph\.walk=simple"):
         walk(build("complete", 10_000), "lazy")
 
 

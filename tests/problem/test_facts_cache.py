@@ -62,9 +62,7 @@ def test_facts_of_a_store_that_was_replaced_are_not_used(tmp_path):
     store.mkdir()
     for number in (1.0, 2.0):
         (store / "zarr.json").write_text(f'{{"source": {number}}}')
-        assert (
-            cached(store, "answer", lambda number=number: {"value": np.array([number])})["value"][0] == number
-        )
+        assert cached(store, "answer", lambda number=number: {"value": np.array([number])})["value"][0] == number
 
 
 def test_a_failed_computation_leaves_nothing_that_looks_finished(tmp_path):

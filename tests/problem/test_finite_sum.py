@@ -171,14 +171,10 @@ def test_bad_input_is_refused_in_one_sentence(random_shards, shards_of, tmp_path
             FiniteSum(shards, get_loss("logistic"), sigma)
     real = random_shards(classes=False, path=tmp_path / "a.zarr")
     for name in ("logistic", "smooth_hinge"):
-        with pytest.raises(
-            InputError, match=rf"problem.loss={name} needs two classes.*a\.zarr.*loss=squared"
-        ):
+        with pytest.raises(InputError, match=rf"problem.loss={name} needs two classes.*a\.zarr.*loss=squared"):
             FiniteSum(real, get_loss(name), 1.0)
     with pytest.raises(InputError, match=r"node 1 of the dataset has no rows"):
-        FiniteSum(
-            shards_of([np.ones((1, 2)), np.ones((0, 2))], [np.ones(1), np.ones(0)]), get_loss("squared"), 1.0
-        )
+        FiniteSum(shards_of([np.ones((1, 2)), np.ones((0, 2))], [np.ones(1), np.ones(0)]), get_loss("squared"), 1.0)
     with pytest.raises(InputError, match="threads=0"):
         FiniteSum(shards, get_loss("logistic"), 1.0, threads=0)
     with pytest.raises(InputError, match="memory=-1"):

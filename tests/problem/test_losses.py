@@ -81,9 +81,7 @@ def test_smooth_hinge_is_continuous_at_its_kinks():
     for t in (0.0, 1.0):
         below, above = np.nextafter(t, -9), np.nextafter(t, 9)
         assert value(SMOOTH_HINGE, below, 1.0) == pytest.approx(value(SMOOTH_HINGE, above, 1.0), abs=1e-15)
-        assert derivative(SMOOTH_HINGE, below, 1.0) == pytest.approx(
-            derivative(SMOOTH_HINGE, above, 1.0), abs=1e-15
-        )
+        assert derivative(SMOOTH_HINGE, below, 1.0) == pytest.approx(derivative(SMOOTH_HINGE, above, 1.0), abs=1e-15)
 
 
 def test_saturated_logits_give_the_limits():
@@ -95,9 +93,7 @@ def test_saturated_logits_give_the_limits():
 
 
 def test_unknown_loss_names_the_allowed_ones():
-    with pytest.raises(
-        InputError, match=r"problem.loss=hinge .*smooth_hinge\? .*logistic, squared, smooth_hinge"
-    ):
+    with pytest.raises(InputError, match=r"problem.loss=hinge .*smooth_hinge\? .*logistic, squared, smooth_hinge"):
         get_loss("hinge")
     with pytest.raises(InputError, match="use one of: logistic, squared, smooth_hinge"):
         get_loss("xyz")
@@ -144,9 +140,7 @@ def test_prox_root_equals_bisection_with_60_digits(code, sign):
         root = exact_root(code, y, w, t0, beta, g)
         u = prox_root(code, y, w, t0, beta, g, start)
         # the rounding errors of h in float64, divided by its slope, and those of u itself
-        force = (
-            w * abs(derivative(code, root, y)) * (1 + abs(root)) if code == LOGISTIC else w * (abs(root) + 1)
-        )
+        force = w * abs(derivative(code, root, y)) * (1 + abs(root)) if code == LOGISTIC else w * (abs(root) + 1)
         noise = abs(root) + abs(t0) + abs(beta) * (force + abs(g))
         slope = 1 + beta * w * second(code, root, y)
         if code == SMOOTH_HINGE and min(abs(y * root), abs(y * root - 1)) < 1e-6:

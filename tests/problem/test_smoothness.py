@@ -25,9 +25,7 @@ def dense_lambda_max(problem):
 @pytest.mark.parametrize("d", [1, 2, 6, 16, 17, 18, 60, 300])
 @pytest.mark.parametrize("name", sorted(LOSSES))
 def test_batch_smoothness_equals_dense_eigenvalues(random_shards, d, name):
-    problem = FiniteSum(
-        random_shards(rows=(50, 2, 7, 21), d=d, density=0.5, classes=True), get_loss(name), 1.0
-    )
+    problem = FiniteSum(random_shards(rows=(50, 2, 7, 21), d=d, density=0.5, classes=True), get_loss(name), 1.0)
     np.testing.assert_allclose(batch_smoothness(problem), dense_lambda_max(problem), rtol=1e-12, atol=1e-300)
 
 
@@ -89,9 +87,7 @@ def test_row_facts_equal_dense(random_shards):
         found = [facts.q_min[node], facts.q_mean[node], facts.q_max[node], facts.q_sum[node]]
         np.testing.assert_allclose(found, [used.min(), used.mean(), used.max(), used.sum()], rtol=1e-13)
         assert sum_smoothness(problem)[node] == pytest.approx(problem.smoothness(node).sum(), rel=1e-13)
-        assert max_smoothness(problem, facts)[node] == pytest.approx(
-            problem.smoothness(node).max(), rel=1e-13
-        )
+        assert max_smoothness(problem, facts)[node] == pytest.approx(problem.smoothness(node).max(), rel=1e-13)
 
 
 def test_batch_smoothness_lies_between_its_bounds(random_shards):

@@ -1,0 +1,243 @@
+"""What the theory says of a method before it runs: contraction per step, and what a factor e or an accuracy costs.
+
+=========  ==============================================================  ========================================
+method     contraction of the squared error, per step (gd, ...: per round)  basis
+=========  ==============================================================  ========================================
+token      eta r alpha, r about 1/3; eta alpha / 2 in the paper            proved for independent visits; observed
+tvr        as token                                                        as token
+tavr       rho                                                             proved for independent visits
+dvr        eta r alpha; eta alpha / 2 in the paper                         proved; observed
+gd         1 - max(1 - s sigma, s L - 1)^2                                 proved
+nids       min(s sigma (2 - s L), gamma / 2)                               proved (Li, Shi, Yan 2019)
+extra      as nids, with s L at most 1                                     observed; linear, without a rate, is proved
+walkman    none                                                            linear is proved for least squares only
+=========  ==============================================================  ========================================
+
+Communications of tvr per factor e are 2 n kappa at the paper's rate (3/2 of it at the proved one), computations per node
+2 (m - 1 + kappa_s) for importance sampling. Those of tavr are about 2 sqrt(n (n + K - 1) kappa) and at most
+sqrt(2) (m + sqrt(m kappa_s)).
+"""
+
+import math
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+
+from dtoken.algorithms.contract import Arrays, Facts, Method
+from dtoken.schedule.clock import Costs
+from dtoken.schedule.events import DELIVER, LOCAL, MOVE, VISIT, Events
+from dtoken.schedule.rounds import RandomRounds, Rounds
+from dtoken.schedule.stream import Law, Schedule
+
+SPECTRUM_NODES = 500  # nodes up to which the spectral gap of a walk is quick to compute
+
+
+class Expected(NamedTuple):
+    """What one step of a method takes on average."""
+
+    events: float
+    jumps: float
+    gradients: float  # of single samples, at all nodes together
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """What the theory says about a method on a problem."""
+
+    method: str
+    step: str  # what is counted: step or round
+    rate: float | None  # share by which the squared error falls at each step; None: the theory has none
+    basis: str  # why this rate is believed, in words
+    paper_rate: float | None  # a faster rate that was observed but is not proved; None: there is none
+    expected: Expected  # of one step
+    rows: int  # of all nodes
+
+    def steps(self, factor: float = math.e, rate: float | None = None) -> float | None:
+        """Steps until the squared error (or the suboptimality) has fallen by ``factor``."""
+        rate = self.rate if rate is None else rate
+        return None if rate is None else math.log(factor) / -math.log1p(-rate)
+
+    def costs(self, factor: float = math.e, rate: float | None = None) -> dict[str, float] | None:
+        """Steps, events, jumps, gradients and passes until then.
+
+        Examples
+        --------
+        >>> prediction = Prediction("gd", "round", 0.5, "proved", None, Expected(9.0, 6.0, 30.0), 30)
+        >>> prediction.costs(factor=8.0)["jumps"]
+        18.0
+        """
+        steps = self.steps(factor, rate)
+        if steps is None:
+            return None
+        events, jumps, gradients = (steps * each for each in self.expected)
+        return {
+            "steps": steps,
+            "events": events,
+            "jumps": jumps,
+            "gradients": gradients,
+            "passes": gradients / self.rows,
+        }
+
+
+class Planned(Protocol):
+    """A run that has been prepared."""
+
+    @property
+    def method(self) -> Method:
+        """The method."""
+
+    @property
+    def constants(self) -> Arrays:
+        """Its constants."""
+
+    @property
+    def facts(self) -> Facts:
+        """What it knows."""
+
+    @property
+    def law(self) -> Law:
+        """The law of its events."""
+
+    @property
+    def costs(self) -> Costs:
+        """What its steps compute."""
+
+    @property
+    def schedule(self) -> Schedule:
+        """Its events."""
+
+
+def predict(planned: Planned) -> Prediction:
+    """What the theory says about a prepared run."""
+    name = type(planned.method).__name__.lower()
+    rate, basis = _rate(name, planned)
+    return Prediction(
+        method=name,
+        step="round" if isinstance(planned.schedule, Rounds) else "step",
+        rate=rate,
+        basis=basis,
+        paper_rate=getattr(planned.constants, "paper_rate", None),
+        expected=expected(planned.schedule, planned.law, planned.costs, planned.facts),
+        rows=int(planned.facts.rows.sum()),
+    )
+
+
+def expected(schedule: Schedule, law: Law, costs: Costs, facts: Facts) -> Expected:
+    """What one step takes: a round for methods with rounds, a drawn step for the others."""
+    if isinstance(schedule, Rounds):
+        return _count(schedule.pattern, costs)
+    if isinstance(schedule, RandomRounds):
+        messages = _count(schedule.exchange, costs)
+        p, local = schedule.p, 1 - schedule.p
+        gradients = p * messages.gradients + local * float(costs.local.sum())
+        return Expected(p * messages.events + local * facts.n, p * messages.jumps, gradients)
+    p_local = max(0.0, 1 - law.p_visit - law.p_meet)
+    at_visits = float(facts.walk.stationary @ costs.visit)
+    return Expected(
+        events=1 + law.p_visit * (law.jumps - 1),
+        jumps=law.p_visit * law.jumps,
+        gradients=p_local * float(law.nodes @ costs.local) + law.p_visit * at_visits,
+    )
+
+
+def _count(events: Events, costs: Costs) -> Expected:
+    jumps = np.isin(events.kind, (VISIT, MOVE, DELIVER))
+    local, visit = events.node[events.kind == LOCAL], events.node[events.kind == VISIT]
+    gradients = costs.local[local].sum() + costs.visit[visit].sum()
+    return Expected(float(events.size), float(np.count_nonzero(jumps)), float(gradients))
+
+
+def _rate(name: str, planned: Planned) -> tuple[float | None, str]:
+    c, method, facts = planned.constants, planned.method, planned.facts
+    heuristic = ", but factor is a heuristic step size" if getattr(method, "smoothness", "") == "factor" else ""
+    match name:
+        case "gd":
+            s_L = c.step * (c.L_b + c.sigma)
+            return 1 - max(1 - c.step * c.sigma, s_L - 1) ** 2, "proved" + heuristic
+        case "nids":
+            s_L = c.step * (c.L_b + c.sigma)
+            return min(c.step * c.sigma * (2 - s_L), c.gap / 2), "proved (Li, Shi, Yan 2019)" + heuristic
+        case "extra":
+            rate = min(c.step * c.sigma, c.gap / 2)
+            return rate, "observed; linear convergence, without this rate, is proved for s < 1 / L" + heuristic
+        case "walkman":
+            return None, "no rate: linear convergence is proved for least squares only"
+    rate = getattr(c, "rate", None)
+    if rate is None:
+        return None, "this method states no rate"
+    if isinstance(planned.schedule, RandomRounds) or facts.walk.iid:
+        return float(rate), "proved" + heuristic
+    if getattr(method, "jumps", 1) == "auto":
+        return float(rate), "proved up to a logarithmic factor: visits are nearly independent" + heuristic
+    stable = (
+        "stability is proved, speed is not" if name in ("token", "tvr") else "neither stability nor speed is proved"
+    )
+    return float(rate), f"observed: visits of this walk are not independent, {stable}" + heuristic
+
+
+def theory_table(
+    planned: Planned, gap: float = 1.0, accuracies: tuple[float, ...] = (1e-4, 1e-8)
+) -> list[tuple[str, str]]:
+    """What the theory says about a prepared run, as rows (quantity, value) of text.
+
+    Parameters
+    ----------
+    planned
+        A prepared run, for instance an ``Experiment``.
+    gap
+        Suboptimality at the start.
+    accuracies
+        Suboptimalities to reach.
+    """
+    found = predict(planned)
+    rows = [(name, value) for name, value in _constants(planned.constants)]
+    rows += _spectrum(planned)
+    per = found.step
+    rows.append((f"events, jumps, gradients a {per}", _numbers(found.expected)))
+    if found.rate is None:
+        return [*rows, ("contraction", found.basis)]
+    rows.append((f"contraction a {per}", f"{found.rate:.3g} ({found.basis})"))
+    rows.append(("to a factor e", _costs(found, math.e)))
+    if found.paper_rate is not None:
+        rows.append((f"contraction a {per}, paper", f"{found.paper_rate:.3g} (observed, not proved)"))
+        rows.append(("to a factor e, paper", _costs(found, math.e, found.paper_rate)))
+    for accuracy in accuracies:
+        if accuracy < gap:
+            rows.append((f"from {gap:.2g} to {accuracy:g}", _costs(found, gap / accuracy)))
+    return rows
+
+
+def _costs(prediction: Prediction, factor: float, rate: float | None = None) -> str:
+    costs = prediction.costs(factor, rate) or {}
+    words = {"steps": f"{prediction.step}s", "jumps": "jumps", "passes": "passes"}
+    return ", ".join(
+        f"{costs[key]:,.3g} {word}" if costs[key] < 1000 else f"{costs[key]:,.0f} {word}" for key, word in words.items()
+    )
+
+
+def _numbers(values: Any) -> str:
+    return ", ".join(f"{value:.4g}" for value in values)
+
+
+def _constants(constants: Arrays) -> list[tuple[str, str]]:
+    """Constants in the paper's names: one number, or the range over the nodes."""
+    rows = []
+    for name, value in constants._asdict().items():
+        if name in ("rate", "paper_rate"):
+            continue
+        low, high = float(np.min(value)), float(np.max(value))
+        rows.append((name, f"{low:.4g}" if low == high else f"{low:.4g} to {high:.4g}"))
+    return rows
+
+
+def _spectrum(planned: Planned) -> list[tuple[str, str]]:
+    walk = planned.facts.walk
+    if not (walk.iid or walk.n <= SPECTRUM_NODES):
+        return []
+    pi = walk.stationary
+    return [
+        ("spectral gap of the walk", f"{walk.spectral_gap:.4g}"),
+        ("stationary law", f"{pi.min():.4g} to {pi.max():.4g}"),
+        ("jumps a visit", str(planned.law.jumps)),
+    ]

@@ -1,7 +1,8 @@
 """The one way in which dtoken compiles its inner loops.
 
 No fast-math, hence a fixed order of every sum and no fused multiply-add: the same bits on every thread and worker.
-The GIL is released, so threads run kernels side by side. Machine code is kept on disk between processes.
+The GIL is released, so threads run kernels side by side. Kernels are inlined into the kernels that call them: passing a
+few dozen arrays by value costs more than many a step. Machine code is kept on disk between processes.
 
 numba notices that a cached function is out of date only by its own file. Here the stamp also covers all compiled
 sources of the package, so a change to a loss is never hidden by cached code of a method that calls it; and a compiled
@@ -24,7 +25,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 def compiled(function: F) -> F:
     """Compile ``function`` with numba; it keeps its type for the type checker."""
-    kernel = numba.njit(nogil=True, fastmath=False, error_model="numpy")(function)
+    kernel = numba.njit(nogil=True, fastmath=False, error_model="numpy", forceinline=True)(function)
     try:
         source = inspect.getsource(function)
         kernel._cache = _Cache(function)

@@ -28,7 +28,7 @@ from dtoken.problem.finite_sum import FiniteSum
 from dtoken.problem.losses import get_loss
 from dtoken.provenance import now, provenance
 from dtoken.result import Result
-from dtoken.schedule.events import DELIVER, LOAD, LOCAL, MEET, MOVE, VISIT, Events
+from dtoken.schedule.events import DELIVER, LOAD, LOCAL, MEET, MOVE, VISIT, Events, no_events
 
 
 @dataclass(frozen=True)
@@ -108,7 +108,7 @@ def execute(prepared: Prepared, directory: Path | None = None, observer: Observe
         with LocalEngine(
             settings.method, experiment.constants, prepared.store, experiment.problem.loss, prepared.threads
         ) as engine:
-            engine.run(_no_events(), experiment.start, 0)  # compiles, so that wall-clock times do not contain it
+            engine.run(no_events(), experiment.start, 0)  # compiles, so that wall-clock times do not contain it
             watch, finish_log = _watch(prepared, engine, directory, observer)
             outcome = run(
                 experiment,
@@ -168,11 +168,6 @@ def _watch(
 
     watch = Watch(begun, happened, recorded, log.checkpoint if log else lambda: None)
     return watch, log.finish if log else lambda: None
-
-
-def _no_events() -> Events:
-    none, no_time = np.empty(0, np.int32), np.empty(0)
-    return Events(kind=np.empty(0, np.int8), node=none, source=none, token=none, other=none, draw=no_time, at=no_time)
 
 
 def _identity(prepared: Prepared) -> str:

@@ -9,6 +9,7 @@ import numpy as np
 
 from dtoken.engine.experiment import Experiment
 from dtoken.engine.recorder import Record
+from dtoken.theory import table as theory
 
 ROUNDING = 1e4 * np.finfo(np.float64).eps  # suboptimalities below this share of F* say little
 SPECTRUM_NODES = 500  # nodes up to which the spectral gap is quick to compute
@@ -40,42 +41,34 @@ def _number(value: Any) -> Any:
 
 
 def rate(experiment: Experiment, name: str = "rate") -> float | None:
-    """A rate of the theory: by which share of itself the error falls at each step."""
-    value = getattr(experiment.constants, name, None)
-    return None if value is None else float(value)
+    """A rate of the theory: by which share of itself the error falls at each step (or round)."""
+    found = theory.predict(experiment)
+    return found.rate if name == "rate" else found.paper_rate
 
 
 def proved(experiment: Experiment) -> bool:
     """Whether the theory covers what is run: independent visits, and no heuristic step size."""
-    safe = getattr(experiment.method, "smoothness", None) != "factor"
-    independent = experiment.walk.iid or getattr(experiment.method, "jumps", 1) == "auto"
-    return safe and independent
+    basis = theory.predict(experiment).basis
+    return basis.startswith("proved") and "heuristic" not in basis
 
 
 def predict(experiment: Experiment, accuracy: float, gap: float) -> Prediction | None:
     """Steps until the proved rate has brought a suboptimality from ``gap`` to ``accuracy``."""
-    per_step = rate(experiment)
-    if per_step is None or not 0 < accuracy < gap:
+    costs = theory.predict(experiment).costs(gap / accuracy) if 0 < accuracy < gap else None
+    if costs is None:
         return None
-    law, costs = experiment.law, experiment.costs
-    p_local = 1 - law.p_visit - law.p_meet
-    steps = math.log(gap / accuracy) / -math.log1p(-per_step)
-    visits = experiment.walk.stationary @ costs.visit
-    gradients = steps * (p_local * float(law.nodes @ costs.local) + law.p_visit * float(visits))
-    jumps = steps * law.p_visit * law.jumps
-    rows = int(experiment.facts.rows.sum())
-    return Prediction(accuracy, steps, steps * (1 + law.p_visit * (law.jumps - 1)), jumps, gradients / rows)
+    return Prediction(accuracy, costs["steps"], costs["events"], costs["jumps"], costs["passes"])
 
 
 def measured_rate(experiment: Experiment, records: Sequence[Record]) -> float | None:
     """Rate per step by least squares on the logarithm of the suboptimality, as far as rounding allows."""
     floor = ROUNDING * abs(experiment.optimum.objective)
+    events_per_step = theory.predict(experiment).expected.events
     points = []
     for record in records:
         if not record.suboptimality > floor:
             break
-        moves = record.jumps * (experiment.law.jumps - 1) / experiment.law.jumps
-        points.append((record.event - moves, math.log(record.suboptimality)))
+        points.append((record.event / events_per_step, math.log(record.suboptimality)))
     if len(points) < 3:
         return None
     steps, logs = np.array(points).T

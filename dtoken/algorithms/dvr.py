@@ -36,27 +36,9 @@ from dtoken.schedule.clock import Costs
 from dtoken.schedule.events import LOADING
 from dtoken.schedule.rounds import RandomRounds, exchange
 from dtoken.schedule.stream import Schedule
-from dtoken.theory.dual_descent import convexity_ratio
+from dtoken.theory.dual_descent import NodeSampling
+from dtoken.theory.dual_gossip import DualGossip, dual_gossip
 from dtoken.theory.gossip import network
-
-
-class DualGossip(NamedTuple):
-    """Constants of DVR, in the paper's names."""
-
-    n: int
-    sigma: float
-    L_b: float  # smoothness that kappa is made of
-    kappa: float
-    gap: float  # gamma
-    alpha: float
-    p_comm: float  # probability that a step is an exchange
-    p_comp: float
-    eta: float
-    rho_comm: float  # eta / (p_comm sigma): weight of a neighbour
-    rho_comp: Vector  # (n,) weight of a sample of weight 1 of each node: rho_ij = rho_comp / weight
-    importance: float  # weight of a sample is 1 + importance * L_ij / sigma
-    rate: float  # eta r alpha, proved
-    paper_rate: float  # eta alpha / 2
 
 
 class Nodes(NamedTuple):
@@ -132,34 +114,14 @@ class DVR(Messenger):
             raise InputError(
                 f"node {int(np.argmin(facts.samples))} has only empty rows, and dvr draws one at every step"
             )
-        net, sigma, L_b = network(facts.walk.topology, "dvr"), facts.sigma, self.batch_smoothness(facts)
+        sigma, L_b = facts.sigma, self.batch_smoothness(facts)
         if self.sampling == "importance":
-            importance, total = 1.0, facts.samples + facts.sum_L / sigma
-            bound = float(total.max())
+            total = bound = facts.samples + facts.sum_L / sigma
         else:
-            importance, total = 0.0, facts.samples.astype(np.float64)
-            bound = float((total * (1 + facts.of_samples(lambda L: float(L.max())) / sigma)).max())
-        kappa = 1 + L_b / sigma
-        alpha = 2 * net.lambda_min / (sigma * kappa)
-        p_comp = 1 / (1 + kappa / (2 * net.gap * bound))
-        p_comm = 1 - p_comp
-        eta = min(p_comm * sigma / net.lambda_max, p_comp / (alpha * bound))
-        return DualGossip(
-            n=facts.n,
-            sigma=sigma,
-            L_b=L_b,
-            kappa=kappa,
-            gap=net.gap,
-            alpha=alpha,
-            p_comm=p_comm,
-            p_comp=p_comp,
-            eta=eta,
-            rho_comm=eta / (p_comm * sigma),
-            rho_comp=alpha * eta * total / p_comp,
-            importance=importance,
-            rate=eta * alpha * convexity_ratio(2, kappa),
-            paper_rate=eta * alpha / 2,
-        )
+            total = facts.samples.astype(np.float64)
+            bound = total * (1 + facts.of_samples(lambda L: float(L.max())) / sigma)
+        sampling = NodeSampling(total, bound, float(self.sampling == "importance"))
+        return dual_gossip(sigma, L_b, sampling, network(facts.walk.topology, "dvr"))
 
     def schedule(self, c: DualGossip, facts: Facts, seed: int) -> Schedule:
         """Exchanges and local steps in random order."""

@@ -6,81 +6,40 @@ and waits only for tokens that are elsewhere. All hosts of a run reach the end o
 
 import threading
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass
-from pathlib import Path
+from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dtoken.algorithms.contract import Arrays, Method, Models, Vector
+from dtoken.algorithms.contract import Models
 from dtoken.data.store import ShardStore
+from dtoken.engine.assignment import Assignment, Segments, Stretch, Tally, subset
 from dtoken.engine.channel import Address, Listener, Mesh
 from dtoken.engine.executor import LEAVING, WAITING, executor, publish
 from dtoken.engine.local import hosted_samples
 from dtoken.engine.parts import Part, put_part, take_part
 from dtoken.engine.plan import Plan, Traffic, make_plan
 from dtoken.engine.recorder import Measurement, measure_models
+from dtoken.errors import RunError
 from dtoken.problem.hosted import host
 from dtoken.problem.losses import get_loss
-from dtoken.schedule.stream import Schedule, Start
+from dtoken.schedule.events import Events, no_events
+from dtoken.schedule.samples import Samples
 
 PATIENCE = 300  # looks for a token before the thread sleeps until one arrives
-REPORT = -1  # as a turn: a model for measuring, not a token
+REPORT, PROBE = -1, -2  # as turns: a model for measuring, a message whose way is timed
+PROBES = 8  # round trips that are timed
 
 
 class PeerLost(ConnectionError):
     """Another host of the run is gone; the epoch must be repeated."""
 
 
-@dataclass(frozen=True)
-class Assignment:
-    """What every host of a run knows."""
-
-    run: str  # number of the run, unique on the cluster
-    store: Path
-    loss: str
-    method: Method
-    constants: Arrays
-    schedule: Schedule
-    token_start: NDArray[np.int64]  # (K,) first node of each token
-    placement: NDArray[np.int64]  # (n,) host of each node
-    theta_star: Vector
-
-
-@dataclass(frozen=True)
-class Stretch:
-    """Events number ``offset`` to before ``offset + count`` of a segment."""
-
-    start: Start
-    offset: int
-    count: int
-
-
-@dataclass
-class Tally:
-    """Where the time of a host goes."""
-
-    events: int = 0  # visits and local steps that ran here
-    busy: float = 0.0  # seconds in kernels
-    waiting: float = 0.0  # seconds without a token
-    hops: int = 0  # tokens sent
-    sending: float = 0.0  # seconds spent sending
-
-
-def subset(constants: Arrays, nodes: NDArray[np.int64], n: int) -> Arrays:
-    """The constants of some nodes: arrays have one number per node."""
-    return constants._replace(
-        **{
-            name: value[nodes]
-            for name, value in constants._asdict().items()
-            if isinstance(value, np.ndarray) and len(value) == n
-        }
-    )
-
-
 class Host:
-    """The nodes of ``assignment`` that are placed at host number ``me``."""
+    """The nodes of ``assignment`` that are placed at host number ``me``.
+
+    All methods but ``interrupt`` belong to one thread.
+    """
 
     def __init__(self, assignment: Assignment, me: int, listener: Listener) -> None:
         self.assignment, self.me, self._listener = assignment, me, listener
@@ -91,27 +50,32 @@ class Host:
         self._slot[self.nodes] = np.arange(len(self.nodes))
         self._c = subset(assignment.constants, self.nodes, n)
         self._rows = host(store, self.nodes.tolist(), get_loss(assignment.loss))
-        self._samples = hosted_samples(method, self._c, self._rows)
+        self.samples: Samples = hosted_samples(method, self._c, self._rows)
         self._run = executor(method.local, method.visit, method.meet)
         tokens = len(assignment.token_start)
         self._ready = np.zeros(tokens, np.int64)
         self._reports_nodes = method.reports_nodes
         self.reported = np.zeros((n if self._reports_nodes else tokens, store.d))
-        self.mesh: Mesh | None = None
+        self._mesh: Mesh | None = None
+        self._generation = -1
         self._arrived = threading.Condition()
         self._gathered: set[int] = set()
+        self._probes = 0
         self._lost: int | None = None
-        self.tally = Tally()
+        self._tally = Tally()
+        self._segments = Segments(assignment.schedule)
         self.reset()
+        self._run_plan(self._plan(no_events()), self._traffic.turns)  # compiles
 
     def reset(self) -> None:
         """Go to the very start."""
         method, token_start = self.assignment.method, self.assignment.token_start
         self._node_state, self._token_state = method.start(self._c, self._rows)
-        self._gathered.clear()
+        self._probe = np.zeros(sum(array[:1].nbytes for array in self._token_state), np.uint8)
         self._place_tokens(token_start, np.zeros(len(token_start), np.int64))
 
     def _place_tokens(self, where: NDArray[np.int64], turns: NDArray[np.int64]) -> None:
+        self._gathered.clear()
         self._traffic = Traffic(self.assignment.placement, self.me, where.copy(), turns.copy())
         self._ready[:] = np.where(self.assignment.placement[where] == self.me, turns, -1)
 
@@ -123,25 +87,44 @@ class Host:
     def connect(self, addresses: Sequence[Address], generation: int) -> None:
         """Connect to all other hosts, in place of earlier connections."""
         self.disconnect()
-        self._lost = None
-        self.mesh = Mesh(self._listener, self.me, addresses, generation, self._bytes, self._on_token, self._on_loss)
+        self._lost, self._generation, self._probes = None, generation, 0
+        self._mesh = Mesh(self._listener, self.me, addresses, generation, self._bytes, self._on_token, self._on_loss)
+        if self._listener.is_over(generation):  # interrupted meanwhile
+            self.disconnect()
+            raise PeerLost("the connections are given up")
+
+    def interrupt(self, generation: int) -> None:
+        """Make everything fail that waits for others, unless it belongs to a later generation; from any thread."""
+        self._listener.end(generation)
+        if self._generation <= generation:
+            self._on_loss(self.me)
+            if mesh := self._mesh:
+                mesh.interrupt()
 
     def disconnect(self) -> None:
-        """End all connections; a thread that waits for a token gives up."""
-        self._on_loss(self.me)
-        if self.mesh:
-            self.mesh.close()
-            self.mesh = None
+        """End all connections."""
+        if self._mesh:
+            self._mesh.close()
+            self._mesh = None
+
+    def close(self) -> None:
+        """Let go of connections and threads."""
+        self.disconnect()
+        self._segments.close()
 
     def _bytes(self, k: int, turn: int) -> list[memoryview]:
         if turn == REPORT:
             return [memoryview(self.reported[k]).cast("B")]
+        if turn == PROBE:
+            return [memoryview(self._probe)]
         return [memoryview(array[k : k + 1]).cast("B") for array in self._token_state if array[k : k + 1].size]
 
     def _on_token(self, k: int, turn: int) -> None:
         with self._arrived:
             if turn == REPORT:
                 self._gathered.add(k)
+            elif turn == PROBE:
+                self._probes += 1
             else:
                 publish(self._ready, k, turn)
             self._arrived.notify_all()
@@ -151,16 +134,30 @@ class Host:
             self._lost = peer
             self._arrived.notify_all()
 
+    def _check(self) -> None:
+        if self._lost is not None:
+            raise PeerLost("the epoch was given up" if self._lost == self.me else f"host {self._lost} is gone")
+
+    def _wait_until(self, come: Callable[[], bool]) -> None:
+        with self._arrived:
+            self._arrived.wait_for(lambda: come() or self._lost is not None)
+        self._check()
+
     def run(self, stretches: Sequence[Stretch]) -> Tally:
-        """Run an epoch."""
+        """Run an epoch; return what it took."""
+        self._tally = Tally()
         for stretch in stretches:
-            events, _ = next(iter(self.assignment.schedule.segments(stretch.start)))
+            self._check()
+            events = self._segments.events(stretch.start)
             part = events.between(stretch.offset, stretch.offset + stretch.count)
             turns = self._traffic.turns.copy()
-            plan = make_plan(part, self._slot, self._samples, self._rows.first, len(turns), self._traffic)
+            plan = self._plan(part)
             self._run_plan(plan, turns)
-            self.tally.events += len(plan.row) + len(plan.node) - len(self.nodes)
-        return self.tally
+            self._tally.events += len(plan.row) + len(plan.node) - len(self.nodes)
+        return self._tally
+
+    def _plan(self, events: Events) -> Plan:
+        return make_plan(events, self._slot, self.samples, self._rows.first, len(self._ready), self._traffic)
 
     def _run_plan(self, plan: Plan, turns: NDArray[np.int64]) -> None:
         for k in np.flatnonzero(plan.depart >= 0).tolist():
@@ -170,7 +167,7 @@ class Host:
         while True:
             began = time.perf_counter()
             status = self._run(plan, *state, self._ready, cursor, PATIENCE)
-            self.tally.busy += time.perf_counter() - began
+            self._tally.busy += time.perf_counter() - began
             if status == LEAVING:
                 self._send_after(plan, int(cursor[0]) - 1)
             elif status == WAITING:
@@ -188,14 +185,15 @@ class Host:
         began = time.perf_counter()
         self._ready[k] = -1
         self._deliver(k, target, turn)
-        self.tally.hops += 1
-        self.tally.sending += time.perf_counter() - began
+        self._tally.hops += 1
+        self._tally.sending += time.perf_counter() - began
 
     def _deliver(self, k: int, target: int, turn: int) -> None:
-        if self._lost is not None or self.mesh is None:
-            raise PeerLost(f"host {self._lost} is gone")
+        self._check()
+        if self._mesh is None:
+            raise PeerLost("no connections")
         try:
-            self.mesh.send(target, k, turn)
+            self._mesh.send(target, k, turn)
         except OSError as error:
             raise PeerLost(f"host {target} is gone") from error
 
@@ -204,14 +202,24 @@ class Host:
 
         def come() -> bool:
             here = self._ready[k] == plan.turn[v] and (other < 0 or self._ready[other] == plan.other_turn[v])
-            return bool(here) or self._lost is not None
+            return bool(here)
 
         began = time.perf_counter()
-        with self._arrived:
-            self._arrived.wait_for(come)
-        self.tally.waiting += time.perf_counter() - began
-        if self._lost is not None:
-            raise PeerLost(f"host {self._lost} is gone")
+        self._wait_until(come)
+        self._tally.waiting += time.perf_counter() - began
+
+    def probe(self, peer: int, asks: bool) -> float:
+        """Send a message of the size of a token to and fro; return the seconds of one way, the shortest seen."""
+        shortest = float("inf")
+        for trip in range(1, PROBES + 1):
+            began = time.perf_counter()
+            if asks:
+                self._deliver(0, peer, PROBE)
+            self._wait_until(lambda trip=trip: self._probes >= trip)  # type: ignore[misc]
+            shortest = min(shortest, (time.perf_counter() - began) / 2)
+            if not asks:
+                self._deliver(0, peer, PROBE)
+        return shortest
 
     def measure(self, t: float) -> Measurement:
         """Measure the hosted nodes, and all models that are reported, of which every host gets a copy first."""
@@ -232,19 +240,23 @@ class Host:
                 for model in own:
                     self._deliver(model, peer, REPORT)
         expected = set(range(len(self.reported))) - set(own)
+        self._wait_until(lambda: expected <= self._gathered)
         with self._arrived:
-            self._arrived.wait_for(lambda: expected <= self._gathered or self._lost is not None)
             self._gathered -= expected
-        if self._lost is not None:
-            raise PeerLost(f"host {self._lost} is gone")
 
     def part(self) -> Part:
         """A copy of the state of the nodes and tokens that are here."""
         return take_part(self.nodes, self._rows.first, self._node_state, self._here, self._token_state, self._traffic)
 
-    def restore(self, parts: Sequence[Part]) -> None:
-        """Go back to a cut; ``parts`` are all its parts, whoever hosted them."""
+    def restore(self, parts: Iterable[Part]) -> None:
+        """Go back to a cut, from parts that hold all that is placed here, whoever hosted it."""
+        nodes, tokens = 0, np.zeros(len(self._ready), bool)
         for part in parts:
-            put_part(part, self.nodes, self._rows.first, self._node_state, self._token_state)
-        self._gathered.clear()
-        self._place_tokens(parts[0].where, parts[0].turns)
+            nodes += put_part(part, self.nodes, self._rows.first, self._node_state, self._token_state)
+            tokens[part.tokens] = True
+            where, turns = part.where, part.turns
+        if nodes < len(self.nodes):
+            raise RunError(f"the checkpoint lacks {len(self.nodes) - nodes} nodes; delete it to start the run anew")
+        self._place_tokens(where, turns)
+        if not tokens[self._here].all():
+            raise RunError("the checkpoint lacks tokens; delete it to start the run anew")

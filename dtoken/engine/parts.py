@@ -74,12 +74,14 @@ def write_part(folder: Path, part: Part) -> None:
 
 def read_parts(folder: Path) -> list[Part]:
     """Read all parts below ``folder``."""
-    parts = []
-    for member in sorted(folder.iterdir()):
-        try:
-            arrays, _ = read_arrays(member)
-        except Exception as error:  # zarr and its codecs raise many kinds
-            raise damaged(member, error) from error
+    return [read_part(member) for member in sorted(folder.iterdir())]
+
+
+def read_part(folder: Path) -> Part:
+    """Read what ``write_part`` wrote."""
+    try:
+        arrays, _ = read_arrays(folder)
         index = {name: arrays.pop(f"index/{name}") for name in INDEX}
-        parts.append(Part(**index, arrays=arrays))
-    return parts
+    except Exception as error:  # zarr and its codecs raise many kinds
+        raise damaged(folder, error) from error
+    return Part(**index, arrays=arrays)

@@ -1,25 +1,40 @@
 """What runs on a Dask worker: a plugin that holds the hosts of all runs that use this worker.
 
 The driver calls the coroutines of this module with ``client.run``. They answer from the worker's event loop; the work
-itself is done by one thread per run that is no task of Dask, so a run never takes a task's place.
+itself is done by one thread per run that is no task of Dask, so a run never takes a task's place. What goes wrong is an
+answer, too: Dask would log what is raised at length, and losses are nothing special here.
 """
 
 import asyncio
-from collections.abc import Callable, Sequence
+import functools
+import time
+import traceback
+from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 from distributed import Worker
+from distributed.comm import get_address_host
 from distributed.diagnostics.plugin import WorkerPlugin
+from tornado.ioloop import PeriodicCallback
 
+from dtoken import __version__
 from dtoken.algorithms.contract import Vector
+from dtoken.compiled import package_digest
+from dtoken.engine.assignment import Assignment, Stretch, Tally
 from dtoken.engine.channel import Address, Encryption, Listener
-from dtoken.engine.host import Assignment, Host, Stretch, Tally
-from dtoken.engine.parts import Part, read_parts, write_part
+from dtoken.engine.host import Host
+from dtoken.engine.parts import Part, read_part, write_part
 from dtoken.engine.recorder import Measurement
+from dtoken.errors import InputError, RunError
+from dtoken.schedule.samples import Samples
 
+LEASE_SECONDS = 900.0  # a run whose driver was not heard of for so long is forgotten
+ALL_GENERATIONS = 2**62
+
+P = ParamSpec("P")
 T = TypeVar("T")
 
 
@@ -31,18 +46,28 @@ class _Seat:
         self.thread = ThreadPoolExecutor(1, "dtoken-host")
         self.host: Host | None = None
         self.cut: tuple[int, Part] | None = None  # number and copy of the last cut
+        self.heard = time.monotonic()
 
     def close(self) -> None:
-        if self.host:
-            self.host.disconnect()
+        """Stop what goes on here; the memory is free as soon as that has stopped."""
         self.listener.close()
-        self.thread.shutdown(wait=False, cancel_futures=True)
+        if host := self.host:
+            host.interrupt(ALL_GENERATIONS)
+        self.thread.submit(self.release)
+        self.thread.shutdown(wait=False)
+
+    def release(self) -> None:
+        """Let go of the host, in the thread to which it belongs."""
+        if self.host:
+            self.host.close()
+        self.host, self.cut = None, None
 
 
 class Hosts(WorkerPlugin):
     """The hosts on this worker, by run."""
 
     name = "dtoken-hosts"
+    idempotent = True  # a second run on the cluster must not take the first one's hosts away
 
     def __init__(self) -> None:
         self.seats: dict[str, _Seat] = {}
@@ -50,32 +75,84 @@ class Hosts(WorkerPlugin):
     def setup(self, worker: Worker) -> None:
         """Start empty: the driver assigns nodes."""
         self.seats = {}
+        self._lease = PeriodicCallback(self._forget_orphans, 10_000)
+        self._lease.start()
 
     def teardown(self, worker: Worker) -> None:
         """Let the peers know at once that this worker leaves."""
+        self._lease.stop()
         for seat in self.seats.values():
             seat.close()
         self.seats.clear()
 
+    def _forget_orphans(self) -> None:
+        for run, seat in list(self.seats.items()):
+            if time.monotonic() - seat.heard > LEASE_SECONDS:
+                self.seats.pop(run).close()
 
-def _hosts(worker: Worker) -> Hosts:
+
+def answering(work: Callable[P, Awaitable[T]]) -> Callable[P, Awaitable[T | Exception]]:
+    """Let a coroutine return what it would raise: an OSError for what may go well the next time, others for the rest."""
+
+    @functools.wraps(work)
+    async def answer(*args: P.args, **kwargs: P.kwargs) -> T | Exception:
+        try:
+            return await work(*args, **kwargs)
+        except (OSError, RunError, InputError) as error:
+            return error
+        except MemoryError:
+            return RunError("a worker has not enough memory for its nodes; use more workers, or workers with more")
+        except Exception as error:  # a mistake; its own kind may be unknown elsewhere, or not survive the way
+            failure = RuntimeError(f"{type(error).__name__}: {error}")
+            failure.add_note(traceback.format_exc())
+            return failure
+
+    return answer
+
+
+def _seat(worker: Worker, run: str) -> _Seat:
     plugin = worker.plugins.get(Hosts.name)
-    if not isinstance(plugin, Hosts):
-        raise RuntimeError("this worker is not set up for dtoken yet")
-    return plugin
+    if not isinstance(plugin, Hosts) or run not in plugin.seats:
+        raise ConnectionError("this worker knows nothing of the run")
+    plugin.seats[run].heard = time.monotonic()
+    return plugin.seats[run]
 
 
-async def take_seat(run: str, secret: bytes, dask_worker: Worker) -> Address:
+def _host(seat: _Seat) -> Host:
+    if seat.host is None:
+        raise ConnectionError("no nodes are hosted here")
+    return seat.host
+
+
+async def _in_thread(seat: _Seat, work: Callable[[], T]) -> T:
+    """Do the work in the run's own thread."""
+    try:
+        return await asyncio.get_running_loop().run_in_executor(seat.thread, work)
+    except RuntimeError as error:
+        if "after shutdown" in str(error):
+            raise ConnectionError("this worker leaves the run") from error
+        raise
+
+
+def code() -> tuple[str, str]:
+    """What must be the same everywhere for equal bits: version, and a hash of all that is compiled."""
+    return __version__, package_digest()
+
+
+@answering
+async def take_seat(run: str, secret: bytes, wanted: tuple[str, str], dask_worker: Worker) -> Address:
     """Open the door for the peers of a run and say where it is."""
-    hosts = _hosts(dask_worker)
-    if run not in hosts.seats:
-        listener = Listener(_own_address(dask_worker), secret, _encryption(dask_worker))
-        hosts.seats[run] = _Seat(listener)
-    return hosts.seats[run].listener.address
-
-
-def _own_address(worker: Worker) -> str:
-    return str(worker.address).split("://")[1].rsplit(":", 1)[0].strip("[]")
+    if code() != wanted:
+        raise InputError(
+            f"worker {dask_worker.address} has another dtoken ({__version__}) than this process ({wanted[0]}); "
+            "install the same one everywhere, and start the workers again"
+        )
+    plugin = dask_worker.plugins.get(Hosts.name)
+    if not isinstance(plugin, Hosts):
+        raise ConnectionError("this worker is not set up for dtoken yet")
+    if run not in plugin.seats:
+        plugin.seats[run] = _Seat(Listener(get_address_host(dask_worker.address), secret, _encryption(dask_worker)))
+    return _seat(dask_worker, run).listener.address
 
 
 def _encryption(worker: Worker) -> Encryption | None:
@@ -87,62 +164,86 @@ def _encryption(worker: Worker) -> Encryption | None:
     return Encryption(server, security.get_connection_args("worker")["ssl_context"])
 
 
-async def host_nodes(assignment: Assignment, me: int, dask_worker: Worker) -> int | Exception:
+@answering
+async def host_nodes(assignment: Assignment, me: int, dask_worker: Worker) -> int:
     """Load the nodes that are placed here; the ones of an earlier assignment are forgotten."""
-    seat = _hosts(dask_worker).seats[assignment.run]
+    seat = _seat(dask_worker, assignment.run)
 
     def load() -> int:
-        if seat.host:
-            seat.host.disconnect()
-        if seat.host and np.array_equal(seat.host.assignment.placement, assignment.placement):
-            return len(seat.host.nodes)
-        seat.host, seat.cut = None, None  # the memory of the old one is free before the new one is loaded
+        before = seat.host
+        if before and before.me == me and np.array_equal(before.assignment.placement, assignment.placement):
+            before.disconnect()
+            return len(before.nodes)
+        del before
+        seat.release()  # the memory of the old one is free before the new one is loaded
         seat.host = Host(assignment, me, seat.listener)
         return len(seat.host.nodes)
 
     return await _in_thread(seat, load)
 
 
-async def connect(run: str, addresses: Sequence[Address], generation: int, dask_worker: Worker) -> Exception | None:
+@answering
+async def connect(run: str, addresses: Sequence[Address], generation: int, dask_worker: Worker) -> None:
     """Connect to the peers."""
-    seat = _hosts(dask_worker).seats[run]
-    return await _in_thread(seat, lambda: _host(seat).connect(addresses, generation))
+    seat = _seat(dask_worker, run)
+    await _in_thread(seat, lambda: _host(seat).connect(addresses, generation))
 
 
-async def abort(run: str, dask_worker: Worker) -> None:
-    """Stop what this run does here, so that it can be started again."""
-    seat = _hosts(dask_worker).seats.get(run)
-    if seat and seat.host:
-        await asyncio.get_running_loop().run_in_executor(None, seat.host.disconnect)
+@answering
+async def abort(run: str, generation: int, dask_worker: Worker) -> None:
+    """Make everything fail that this run does here in ``generation``, so that it can be started again."""
+    seat = _seat(dask_worker, run)
+    seat.listener.end(generation)
+    if host := seat.host:
+        host.interrupt(generation)
 
 
-async def run_epoch(run: str, stretches: Sequence[Stretch], dask_worker: Worker) -> Tally | Exception:
+@answering
+async def run_epoch(run: str, stretches: Sequence[Stretch], dask_worker: Worker) -> Tally:
     """Let the events of an epoch happen."""
-    seat = _hosts(dask_worker).seats[run]
+    seat = _seat(dask_worker, run)
     return await _in_thread(seat, lambda: _host(seat).run(stretches))
 
 
-async def measure(run: str, t: float, dask_worker: Worker) -> Measurement | Exception:
+@answering
+async def measure(run: str, t: float, dask_worker: Worker) -> Measurement:
     """Measure the nodes that are hosted here."""
-    seat = _hosts(dask_worker).seats[run]
+    seat = _seat(dask_worker, run)
     return await _in_thread(seat, lambda: _host(seat).measure(t))
 
 
-async def save_part(run: str, cut: int, folder: Path, dask_worker: Worker) -> Exception | None:
+@answering
+async def probe(run: str, peer: int | None, asks: bool, dask_worker: Worker) -> float | None:
+    """Time a message to ``peer``; None: take no part."""
+    seat = _seat(dask_worker, run)
+    return None if peer is None else await _in_thread(seat, lambda: _host(seat).probe(peer, asks))
+
+
+@answering
+async def samples(run: str, dask_worker: Worker) -> Samples:
+    """What the nodes that are hosted here draw from."""
+    seat = _seat(dask_worker, run)
+    return await _in_thread(seat, lambda: _host(seat).samples)
+
+
+@answering
+async def save_part(run: str, cut: int, folder: Path, name: str, dask_worker: Worker) -> None:
     """Keep a copy of the state in memory and on disk."""
-    seat = _hosts(dask_worker).seats[run]
+    seat = _seat(dask_worker, run)
 
     def save() -> None:
-        host = _host(seat)
-        seat.cut = (cut, host.part())
-        write_part(folder / str(host.me), seat.cut[1])
+        seat.cut = (cut, _host(seat).part())
+        partial = folder / f".{name}.partial"
+        write_part(partial, seat.cut[1])
+        partial.rename(folder / name)
 
-    return await _in_thread(seat, save)
+    await _in_thread(seat, save)
 
 
-async def restore(run: str, cut: int, folder: Path | None, dask_worker: Worker) -> Exception | None:
+@answering
+async def restore(run: str, cut: int, folder: Path | None, dask_worker: Worker) -> None:
     """Go back to a cut: from memory if it is the one kept here, else from disk; no folder: to the very start."""
-    seat = _hosts(dask_worker).seats[run]
+    seat = _seat(dask_worker, run)
 
     def go_back() -> None:
         host = _host(seat)
@@ -151,39 +252,30 @@ async def restore(run: str, cut: int, folder: Path | None, dask_worker: Worker) 
         elif seat.cut and seat.cut[0] == cut:
             host.restore([seat.cut[1]])
         else:
-            host.restore(read_parts(folder))
+            host.restore(read_part(member) for member in sorted(folder.iterdir()))  # one after the other in memory
             seat.cut = (cut, host.part())
 
-    return await _in_thread(seat, go_back)
+    await _in_thread(seat, go_back)
 
 
-async def node_models(run: str, t: float, dask_worker: Worker) -> tuple[Vector, Vector] | Exception:
-    """The models of the nodes that are hosted here, and all models that were reported last."""
-    seat = _hosts(dask_worker).seats[run]
-    return await _in_thread(seat, lambda: (_host(seat).models(t).nodes, _host(seat).reported))
+@answering
+async def node_models(run: str, t: float, with_reported: bool, dask_worker: Worker) -> tuple[Vector, Vector | None]:
+    """The models of the nodes that are hosted here, and from one host all models that were reported last."""
+    seat = _seat(dask_worker, run)
+    return await _in_thread(seat, lambda: (_host(seat).models(t).nodes, _host(seat).reported if with_reported else None))
 
 
+@answering
 async def leave(run: str, dask_worker: Worker) -> None:
     """Forget a run."""
-    seat = _hosts(dask_worker).seats.pop(run, None)
-    if seat:
-        await asyncio.get_running_loop().run_in_executor(None, seat.close)
+    plugin = dask_worker.plugins.get(Hosts.name)
+    if isinstance(plugin, Hosts) and run in plugin.seats:
+        plugin.seats.pop(run).close()
 
 
-def _host(seat: _Seat) -> Host:
-    if seat.host is None:
-        raise RuntimeError("no nodes are hosted here")
-    return seat.host
-
-
-async def _in_thread(seat: _Seat, work: Callable[[], T]) -> T | Exception:
-    """Do the work in the run's own thread; faults are answers, because Dask would log what is raised at length."""
-    try:
-        return await asyncio.get_running_loop().run_in_executor(seat.thread, work)
-    except Exception as error:
-        return error
-
-
-async def ping(dask_worker: Any) -> bool:
-    """Answer: this worker lives, and its plugin is there."""
-    return Hosts.name in dask_worker.plugins
+async def ping(run: str, dask_worker: Any) -> bool:
+    """Answer: this worker lives, and its plugin is there; its seat, if it has one, is still needed."""
+    plugin = dask_worker.plugins.get(Hosts.name)
+    if isinstance(plugin, Hosts) and run in plugin.seats:
+        plugin.seats[run].heard = time.monotonic()
+    return isinstance(plugin, Hosts)

@@ -60,6 +60,12 @@ class Events(NamedTuple):
         )
 
 
+def no_events() -> Events:
+    """An empty sequence of events."""
+    none, no_time = np.empty(0, np.int32), np.empty(0)
+    return Events(kind=np.empty(0, np.int8), node=none, source=none, token=none, other=none, draw=no_time, at=no_time)
+
+
 def concatenate(parts: Sequence[Events]) -> Events:
     """One sequence of events after the other."""
     if len(parts) == 1:

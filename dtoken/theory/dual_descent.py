@@ -105,7 +105,7 @@ def dual_descent(
     Examples
     --------
     >>> c = dual_descent(1, 0.8, 0.4, Sampling(4, 4 * 1.5, 0.0), np.full(4, 0.25))
-    >>> c.kappa, c.p_comm, c.rho_comm.max()
+    >>> c.kappa, c.p_comm, float(c.rho_comm.max())
     (1.5, 0.5, 0.5)
     """
     kappa = 1 + L_b / sigma_t

@@ -13,8 +13,8 @@ extra      as nids, with s L at most 1                                     obser
 walkman    none                                                            linear is proved for least squares only
 =========  ==============================================================  ========================================
 
-Communications of tvr per factor e are 2 n kappa at the paper's rate (3/2 of it at the proved one), computations per node
-2 (m - 1 + kappa_s) for importance sampling. Those of tavr are about 2 sqrt(n (n + K - 1) kappa) and at most
+Communications of tvr per factor e are 2 n kappa at the paper's rate (3/2 of it at the proved one), computations per
+node 2 (m - 1 + kappa_s) for importance sampling. Those of tavr are about 2 sqrt(n (n + K - 1) kappa) and at most
 sqrt(2) (m + sqrt(m kappa_s)).
 """
 
@@ -103,22 +103,19 @@ class Planned(Protocol):
     def costs(self) -> Costs:
         """What its steps compute."""
 
-    @property
-    def schedule(self) -> Schedule:
-        """Its events."""
-
 
 def predict(planned: Planned) -> Prediction:
     """What the theory says about a prepared run."""
     name = type(planned.method).__name__.lower()
-    rate, basis = _rate(name, planned)
+    schedule = planned.method.schedule(planned.constants, planned.facts, 0)
+    rate, basis = _rate(name, planned, isinstance(schedule, RandomRounds) or planned.facts.walk.iid)
     return Prediction(
         method=name,
-        step="round" if isinstance(planned.schedule, Rounds) else "step",
+        step="round" if isinstance(schedule, Rounds) else "step",
         rate=rate,
         basis=basis,
         paper_rate=getattr(planned.constants, "paper_rate", None),
-        expected=expected(planned.schedule, planned.law, planned.costs, planned.facts),
+        expected=expected(schedule, planned.law, planned.costs, planned.facts),
         rows=int(planned.facts.rows.sum()),
     )
 
@@ -148,8 +145,8 @@ def _count(events: Events, costs: Costs) -> Expected:
     return Expected(float(events.size), float(np.count_nonzero(jumps)), float(gradients))
 
 
-def _rate(name: str, planned: Planned) -> tuple[float | None, str]:
-    c, method, facts = planned.constants, planned.method, planned.facts
+def _rate(name: str, planned: Planned, independent: bool) -> tuple[float | None, str]:
+    c, method = planned.constants, planned.method
     heuristic = ", but factor is a heuristic step size" if getattr(method, "smoothness", "") == "factor" else ""
     match name:
         case "gd":
@@ -166,10 +163,11 @@ def _rate(name: str, planned: Planned) -> tuple[float | None, str]:
     rate = getattr(c, "rate", None)
     if rate is None:
         return None, "this method states no rate"
-    if isinstance(planned.schedule, RandomRounds) or facts.walk.iid:
+    if independent:
         return float(rate), "proved" + heuristic
     if getattr(method, "jumps", 1) == "auto":
-        return float(rate), "proved up to a logarithmic factor: visits are nearly independent" + heuristic
+        mixed = "proved up to a logarithmic factor" if name in ("token", "tvr") else "observed"
+        return float(rate), f"{mixed}: visits are nearly independent, not quite" + heuristic
     stable = (
         "stability is proved, speed is not" if name in ("token", "tvr") else "neither stability nor speed is proved"
     )
@@ -191,8 +189,7 @@ def theory_table(
         Suboptimalities to reach.
     """
     found = predict(planned)
-    rows = [(name, value) for name, value in _constants(planned.constants)]
-    rows += _spectrum(planned)
+    rows = _constants(planned.constants) + _spectrum(planned)
     per = found.step
     rows.append((f"events, jumps, gradients a {per}", _numbers(found.expected)))
     if found.rate is None:

@@ -1,0 +1,55 @@
+"""What the benchmarks share: options, timing, a table of figures with their targets."""
+
+import argparse
+import json
+import os
+import platform
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+
+def arguments(description: str | None) -> argparse.Namespace:
+    """Options of a benchmark."""
+    parser = argparse.ArgumentParser(description=(description or "").split("\n")[0])
+    parser.add_argument("--size", choices=("small", "full"), default="small")
+    parser.add_argument("--json", type=Path, help="write the figures here, too")
+    return parser.parse_args()
+
+
+def best(work: Callable[[], object], times: int) -> float:
+    """Seconds of the fastest of several times."""
+    seconds = []
+    for _ in range(times):
+        began = time.perf_counter()
+        work()
+        seconds.append(time.perf_counter() - began)
+    return min(seconds)
+
+
+class Figures:
+    """Measured numbers with their targets."""
+
+    def __init__(self, options: argparse.Namespace) -> None:
+        self._options = options
+        self._rows: list[dict[str, object]] = []
+
+    def add(
+        self, name: str, value: float, unit: str, at_least: float | None = None, at_most: float | None = None
+    ) -> None:
+        """Note a figure, and print it at once."""
+        target = f">= {at_least:g}" if at_least is not None else f"<= {at_most:g}" if at_most is not None else ""
+        met = (at_least is None or value >= at_least) and (at_most is None or value <= at_most)
+        self._rows.append({"figure": name, "value": value, "unit": unit, "target": target, "met": met})
+        verdict = "" if not target else "met" if met else "missed"
+        print(f"| {name:<48} | {value:>9.3g} {unit:<17} | {target:<8} | {verdict:<6} |", flush=True)
+
+    def show(self) -> None:
+        """Write the figures to the file that was asked for."""
+        machine = (
+            f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}"
+        )
+        print(f"size {self._options.size}; {machine}; load {os.getloadavg()[0]:.1f}")
+        if self._options.json:
+            content = {"size": self._options.size, "machine": machine, "figures": self._rows}
+            self._options.json.write_text(json.dumps(content, indent=2))

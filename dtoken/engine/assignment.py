@@ -1,0 +1,88 @@
+"""What the driver tells the hosts of a run, and what they count."""
+
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dtoken.algorithms.contract import Arrays, Method, Vector
+from dtoken.schedule.events import Events
+from dtoken.schedule.stream import Schedule, Start
+
+
+@dataclass(frozen=True)
+class Assignment:
+    """What every host of a run knows."""
+
+    run: str  # number of the run, unique on the cluster
+    store: Path
+    loss: str
+    method: Method
+    constants: Arrays
+    schedule: Schedule
+    token_start: NDArray[np.int64]  # (K,) first node of each token
+    placement: NDArray[np.int64]  # (n,) host of each node
+    theta_star: Vector
+
+
+@dataclass(frozen=True)
+class Stretch:
+    """Events number ``offset`` to before ``offset + count`` of a segment."""
+
+    start: Start
+    offset: int
+    count: int
+
+
+@dataclass
+class Tally:
+    """Where the time of a host goes."""
+
+    events: int = 0  # visits and local steps that ran here
+    busy: float = 0.0  # seconds in kernels
+    waiting: float = 0.0  # seconds without a token
+    hops: int = 0  # tokens sent
+    sending: float = 0.0  # seconds spent sending
+
+    def add(self, other: "Tally") -> None:
+        """Count what another one counted, too."""
+        for name, value in vars(other).items():
+            setattr(self, name, getattr(self, name) + value)
+
+
+def subset(constants: Arrays, nodes: NDArray[np.int64], n: int) -> Arrays:
+    """The constants of some nodes: arrays have one number per node."""
+    return constants._replace(
+        **{
+            name: value[nodes]
+            for name, value in constants._asdict().items()
+            if isinstance(value, np.ndarray) and len(value) == n
+        }
+    )
+
+
+class Segments:
+    """The schedule, segment by segment; the next one is drawn while the events of this one happen."""
+
+    def __init__(self, schedule: Schedule) -> None:
+        self._schedule = schedule
+        self._drawer = ThreadPoolExecutor(1, "dtoken-draw")
+        self._drawn: dict[int, Future[tuple[Events, Start]]] = {}
+
+    def events(self, start: Start) -> Events:
+        """The events of the segment that begins at ``start``."""
+        drawn = self._draw(start)
+        self._drawn = {}  # nothing is kept of what could not be drawn
+        events, following = drawn.result()
+        self._drawn = {start.segment: drawn, following.segment: self._draw(following)}
+        return events
+
+    def _draw(self, start: Start) -> "Future[tuple[Events, Start]]":
+        found = self._drawn.get(start.segment)
+        return found or self._drawer.submit(lambda: next(iter(self._schedule.segments(start))))
+
+    def close(self) -> None:
+        """Draw no more."""
+        self._drawer.shutdown(wait=False, cancel_futures=True)

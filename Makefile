@@ -12,15 +12,20 @@ DEMO := dtoken/data/embedded/tiny.svm.xz
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
-demo: $(VENV)/.installed  ## shard the embedded dataset over 4 nodes in ./demo, show it and check it
-	@echo '$$ dtoken-data ingest $(DEMO) --nodes 4 --partition shuffled --store demo'
-	@$(BIN)/dtoken-data ingest $(DEMO) --nodes 4 --partition shuffled --store demo > $(VENV)/demo.log
-	@cat $(VENV)/demo.log
-	@store="$$(tail -n 1 $(VENV)/demo.log)"; store="demo/$${store##*/}"; \
-	for command in inspect verify; do \
-		printf '\n$$ dtoken-data %s %s\n' "$$command" "$$store"; \
-		$(BIN)/dtoken-data "$$command" "$$store" || exit; \
-	done
+# What the demo shows is typed as a user would type it; $(1) is the command.
+show = @printf '\n$$ %s\n' '$(1)'; $(BIN)/$(1)
+RUN := data=svmlight data.path=$(DEMO) data.store=demo/stores nodes=4 partition.kind=shuffled problem.sigma=1e-3 \
+	stop.passes=200 stop.suboptimality=1e-6 record.accuracies=[1e-2,1e-4,1e-6]
+
+demo: $(VENV)/.installed  ## shard the embedded dataset over 4 nodes, look at it, and solve it with three token methods
+	@rm -rf demo/token demo/tvr demo/tavr
+	$(call show,dtoken-data ingest $(DEMO) --nodes 4 --partition shuffled --store demo/stores)
+	$(call show,dtoken-data inspect $$(ls -d demo/stores/*.zarr) --sigma 1e-3)
+	$(call show,dtoken-data verify $$(ls -d demo/stores/*.zarr))
+	$(call show,dtoken algorithm=token algorithm.tokens=2 hydra.run.dir=demo/token $(RUN))
+	$(call show,dtoken algorithm=tvr algorithm.tokens=2 hydra.run.dir=demo/tvr $(RUN))
+	$(call show,dtoken algorithm=tavr algorithm.tokens=2 hydra.run.dir=demo/tavr $(RUN))
+	$(call show,python workflows/curves.py demo/token demo/tvr demo/tavr --output demo/curves.png)
 
 test: $(VENV)/.installed-test  ## run all tests, and the examples in docstrings and documentation
 	$(BIN)/python -m pytest

@@ -2,58 +2,37 @@
 
 Tokens never come here. The driver says which events are to happen, and every worker draws them itself. When a worker is
 lost, or does not answer, the others stop; the nodes are placed on the workers that there are now, all go back to the
-last cut, and what happened since is repeated, to the same bits.
+last cut, and what happened since is repeated, to the same bits. New workers are used from the next cut on.
 """
 
-import asyncio
 import secrets
 import shutil
 import time
 import uuid
+from collections import defaultdict
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 import numpy as np
 from distributed import Client
 
 from dtoken.algorithms.contract import Models, Vector
 from dtoken.engine import worker
+from dtoken.engine.assignment import Assignment, Stretch, Tally
+from dtoken.engine.crew import Crew, Faults, WorkersLost, take_turns
 from dtoken.engine.experiment import Experiment
-from dtoken.engine.host import Assignment, Stretch, Tally
 from dtoken.engine.placement import place
 from dtoken.engine.recorder import Measurement
-from dtoken.errors import InputError, RunError
+from dtoken.errors import RunError
 from dtoken.schedule.events import Events
+from dtoken.schedule.samples import Samples
 from dtoken.schedule.stream import Start
 
-
-class WorkersLost(Exception):
-    """Some workers did not do what they were asked to."""
-
-
-@dataclass(frozen=True)
-class DaskOptions:
-    """How the engine deals with faults.
-
-    Parameters
-    ----------
-    attempts
-        How often the same stretch of events is tried before the run gives up.
-    silence
-        Seconds after which a worker that does not answer counts as lost.
-    rejoin
-        Seconds to wait for a lost worker's replacement before the others take over its nodes.
-    start
-        Seconds to wait for the first worker.
-    """
-
-    attempts: int = 10
-    silence: float = 2.0
-    rejoin: float = 5.0
-    start: float = 300.0
+T = TypeVar("T")
 
 
 @dataclass
@@ -66,40 +45,67 @@ class _Cut:
 
 
 class DaskEngine:
-    """Runs an experiment on the workers of a Dask cluster."""
+    """Runs an experiment on the workers of a Dask cluster.
 
-    def __init__(self, client: Client, experiment: Experiment, store: Path, options: DaskOptions | None = None) -> None:
-        self._client: Any = client
-        self._experiment, self._store = experiment, store
-        self._options = options or DaskOptions()
+    Parameters
+    ----------
+    client
+        Of the cluster.
+    experiment
+        What to run.
+    store
+        Folder of the data, which all workers can read.
+    faults
+        How to deal with workers that are lost.
+    note
+        Told, in a sentence, when workers were lost or joined.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        experiment: Experiment,
+        store: Path,
+        faults: Faults | None = None,
+        note: Callable[[str], None] = lambda _: None,
+    ) -> None:
+        self._experiment, self._store, self._note = experiment, store.resolve(), note
+        self._faults = faults or Faults()
         self._run, self._secret = uuid.uuid4().hex, secrets.token_bytes(32)
-        self._generation = 0
-        self._addresses: list[str] = []
+        self._generation, self._assembled = 0, False
+        self._workers: dict[str, str] = {}  # name -> address, in the order of the hosts
+        self._seated: set[str] = set()  # addresses that were told of this run
         self._placement = np.zeros(experiment.n, np.int64)
         self._queue: list[Stretch] = []
         self._cut = _Cut()
-        self.tallies: dict[str, Tally] = {}
+        self.tallies: dict[str, Tally] = defaultdict(Tally)  # by name of the worker
         self.faults = 0
-        client.register_plugin(worker.Hosts())
-        client.wait_for_workers(1, timeout=self._options.start)
-        self._persistently(lambda: None)
+        self.hop_seconds: float | None = None  # a message of the size of a token, one way, between two workers
+        self._crew = Crew(client, self._run, self._faults)
+        try:
+            self._persistently(lambda: None)
+        except BaseException:
+            self.close()
+            raise
+
+    @property
+    def workers(self) -> int:
+        """How many workers host nodes now."""
+        return len(self._workers)
 
     def run(self, events: Events, start: Start, offset: int) -> None:
         """Note events that are to happen; ``settle`` makes them happen."""
-        self._queue.append(Stretch(start, offset, events.size))
+        if events.size:
+            self._queue.append(Stretch(start, offset, events.size))
 
     def settle(self) -> None:
         """Let all noted events happen."""
-        if not self._queue:
-            return
-        queue, self._queue = self._queue, []
-
-        def epoch() -> None:
-            tallies = self._call(worker.run_epoch, self._run, queue)
-            self.tallies = dict(zip(self._addresses, tallies, strict=True))
-
-        self._persistently(epoch)
-        self._cut.since += queue
+        if self._queue:
+            queue, self._queue = self._queue, []
+            tallies = self._persistently(lambda: self._call(worker.run_epoch, self._run, queue))
+            for name, tally in zip(self._workers, tallies, strict=True):
+                self.tallies[name].add(tally)
+            self._cut.since += queue
 
     def measure(self, t: float, theta_star: Vector) -> Measurement:
         """Measure the estimates at time ``t``."""
@@ -117,8 +123,7 @@ class DaskEngine:
 
         def collect() -> list[tuple[Vector, Vector]]:
             self._call(worker.measure, self._run, t)
-            collected: list[tuple[Vector, Vector]] = self._call(worker.node_models, self._run, t)
-            return collected
+            return self._call_each(worker.node_models, [(self._run, t, me == 0) for me in range(self.workers)])
 
         parts = self._persistently(collect)
         nodes = np.empty((len(self._placement), parts[0][0].shape[1]))
@@ -126,59 +131,103 @@ class DaskEngine:
             nodes[self._placement == host] = models
         return Models(nodes, np.array(parts[0][1]))
 
+    def samples(self) -> Samples:
+        """What the nodes draw from."""
+        parts: list[Samples] = self._persistently(lambda: self._call(worker.samples, self._run))
+        return _in_order_of_nodes(parts, self._placement)
+
     def save(self, folder: Path, final: Path) -> None:
         """Make now the cut to which a fault leads back; its parts are written below ``folder``."""
-        number = self._cut.number + 1
+        number, folder = self._cut.number + 1, folder.resolve()
 
-        def save() -> None:
-            for leftover in folder.iterdir():  # of an attempt with other hosts
-                shutil.rmtree(leftover)
-            self._call(worker.save_part, self._run, number, folder)
+        def save() -> list[str]:
+            names = [f"{number}-{self._generation}-{me}" for me in range(self.workers)]
+            self._call_each(worker.save_part, [(self._run, number, folder, name) for name in names])
+            return names
 
-        self._persistently(save)
-        self._cut = _Cut(number, final)
+        names = self._persistently(save)
+        for leftover in folder.iterdir():  # of an attempt with other hosts
+            if leftover.name not in names:
+                shutil.rmtree(leftover, ignore_errors=True)
+        self._cut = _Cut(number, final.resolve())
+        if self.workers < self._experiment.n and self._crew.newcomers(list(self._workers)):
+            self._assembled = False  # a cut is a cheap moment to place nodes on them
 
     def load(self, folder: Path) -> None:
         """Go to a cut that was saved before, by whatever engine."""
-        self._cut = _Cut(self._cut.number + 1, folder)
-        self._persistently(lambda: self._call(worker.restore, self._run, self._cut.number, folder))
+        self._cut = _Cut(self._cut.number + 1, folder.resolve())
+        self._persistently(lambda: self._call(worker.restore, self._run, self._cut.number, self._cut.folder))
+
+    def close(self) -> None:
+        """Let the workers forget this run."""
+        with suppress(RunError, OSError):
+            known = self._crew.known().values()
+            self._crew.tell([address for address in known if address in self._seated], worker.leave, self._run)
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: type[BaseException] | BaseException | TracebackType | None) -> None:
-        self._client.sync(self._ask, self._addresses, worker.leave, (self._run,))
+        self.close()
 
-    def _persistently(self, work: Callable[[], Any]) -> Any:
+    def _persistently(self, work: Callable[[], T]) -> T:
         """Do ``work``; when workers are lost on the way, mend that and do it again."""
-        for attempt in range(self._options.attempts):
+        lost: WorkersLost | None = None
+        began = time.monotonic()
+        for _ in range(self._faults.attempts):
             try:
-                if attempt or self._generation == 0:
-                    self._assemble(wait=attempt > 0)
-                return work()
+                if not self._assembled:
+                    self._assemble(after=lost)
+                result = work()
             except WorkersLost as error:
-                last = error
+                if lost is None:
+                    began = time.monotonic()
+                lost, self._assembled = error, False
                 self.faults += 1
+            else:
+                if lost is not None:
+                    held = f"{self.workers} worker{'s' if self.workers > 1 else ''}"
+                    self._note(f"lost {lost}; went on with {held} after {time.monotonic() - began:.1f} s")
+                return result
+        kept = "the last checkpoint is kept, and the same command continues from it"
         raise RunError(
-            f"the same stretch of events failed {self._options.attempts} times ({last}); the last checkpoint is kept"
+            f"the same stretch of events failed {self._faults.attempts} times in a row, the last time with {lost}; "
+            + (kept if self._cut.folder else "there was no checkpoint yet")
         )
 
-    def _assemble(self, wait: bool) -> None:
+    def _assemble(self, after: WorkersLost | None) -> None:
         """Place the nodes on the workers that there are, go back to the last cut and repeat what came after it."""
         if self._generation:
-            self._client.sync(self._ask, self._addresses, worker.abort, (self._run,))
+            known = self._crew.known().values()
+            self._crew.tell(
+                [a for a in self._workers.values() if a in known], worker.abort, self._run, self._generation
+            )
         self._generation += 1
-        self._addresses = self._workers(len(self._addresses) if wait else 1)
+        living = self._crew.living(wanted=self.workers if after else 1)
+        order = take_turns(list(self._workers), list(living))[: self._experiment.n]
+        self._workers = {name: living[name] for name in order}
+        unused = [address for address in living.values() if address in self._seated - set(self._workers.values())]
+        self._crew.tell(unused, worker.leave, self._run)
+        self._seated |= set(self._workers.values())
         topology, work = self._experiment.walk.topology, self._experiment.problem.shards.node_nonzeros
-        self._placement = place(topology, work, len(self._addresses))
-        self._addresses = self._addresses[: int(self._placement.max()) + 1]
-        doors = self._call(worker.take_seat, self._run, self._secret)
+        self._placement = place(topology, work, self.workers)
+        doors = self._call(worker.take_seat, self._run, self._secret, worker.code())
         assignment = self._assignment()
-        self._call_each(worker.host_nodes, [(assignment, me) for me in range(len(self._addresses))])
+        self._call_each(worker.host_nodes, [(assignment, me) for me in range(self.workers)])
         self._call(worker.connect, self._run, doors, self._generation)
+        if self.hop_seconds is None and self.workers > 1:
+            self._probe()
         self._call(worker.restore, self._run, self._cut.number, self._cut.folder)
         if self._cut.since:
             self._call(worker.run_epoch, self._run, self._cut.since)
+        self._assembled = True
+
+    def _probe(self) -> None:
+        """Time a message between the first and the last host: on different machines, where there are several."""
+        last = self.workers - 1
+        peers: list[int | None] = [last, *[None] * (last - 1), 0]
+        answers = self._call_each(worker.probe, [(self._run, peer, me == 0) for me, peer in enumerate(peers)])
+        self.hop_seconds = answers[0]
 
     def _assignment(self) -> Assignment:
         experiment = self._experiment
@@ -194,72 +243,21 @@ class DaskEngine:
             theta_star=experiment.optimum.theta,
         )
 
-    def _workers(self, wanted: int) -> list[str]:
-        """The workers that answer, in the order of their names; waits a while for as many as there were."""
-        deadline = time.monotonic() + self._options.rejoin
-        while True:
-            info = self._client.scheduler_info(n_workers=-1)["workers"]
-            named = sorted(info, key=lambda address: str(info[address]["name"]))
-            answers = self._client.sync(self._ask, named, worker.ping, ())
-            living = [address for address, answer in zip(named, answers, strict=True) if answer is True]
-            if living and (len(living) >= wanted or time.monotonic() > deadline):
-                return living
-            if not living and time.monotonic() > deadline + self._options.start:
-                raise RunError("no worker of the cluster answers; the last checkpoint is kept")
-            time.sleep(0.1)
-
     def _call(self, function: Callable[..., Any], *arguments: Any) -> list[Any]:
-        return self._call_each(function, [arguments] * len(self._addresses))
+        return self._call_each(function, [arguments] * self.workers)
 
     def _call_each(self, function: Callable[..., Any], arguments: Sequence[tuple[Any, ...]]) -> list[Any]:
-        """Call ``function`` on every host, watching that all workers live; WorkersLost if any fails."""
-        answers = self._client.sync(self._watched, function, arguments)
-        lost = []
-        for address, answer in zip(self._addresses, answers, strict=True):
-            if isinstance(answer, RunError | InputError):
-                raise answer  # not the worker's fault: a damaged shard is damaged everywhere
-            if isinstance(answer, BaseException):
-                lost.append(f"{address}: {answer or type(answer).__name__}")
-        if lost:
-            raise WorkersLost("; ".join(lost))
-        return list(answers)
-
-    async def _watched(self, function: Callable[..., Any], arguments: Sequence[tuple[Any, ...]]) -> list[Any]:
-        calls = [
-            asyncio.ensure_future(self._one(address, function, given))
-            for address, given in zip(self._addresses, arguments, strict=True)
-        ]
-        while True:
-            done, pending = await asyncio.wait(calls, timeout=self._options.silence / 4)
-            failed = any(isinstance(call.result(), BaseException) for call in done)
-            if not pending:
-                return [call.result() for call in calls]
-            answers = await self._ask(self._addresses, worker.ping, ())
-            if failed or not all(answer is True for answer in answers):
-                living = [a for a, answer in zip(self._addresses, answers, strict=True) if answer is True]
-                await self._ask(living, worker.abort, (self._run,))  # or they would wait for the lost one for ever
-                await asyncio.wait(calls, timeout=self._options.silence)
-                for call in calls:
-                    call.cancel()
-                return [_result(call) for call in calls]
-
-    async def _ask(
-        self, addresses: Sequence[str], function: Callable[..., Any], arguments: tuple[Any, ...]
-    ) -> list[Any]:
-        """Ask workers something that is answered at once; silence counts as an exception."""
-        questions = [self._one(address, function, arguments) for address in addresses]
-        limited = [asyncio.wait_for(question, self._options.silence) for question in questions]
-        return list(await asyncio.gather(*limited, return_exceptions=True))
-
-    async def _one(self, address: str, function: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
-        try:
-            answers = await self._client.run(function, *arguments, workers=[address], on_error="return")
-        except Exception as error:
-            return error
-        return answers.get(address, ConnectionError("the worker is gone"))
+        return self._crew.call(self._workers, self._generation, function, arguments)
 
 
-def _result(call: "asyncio.Future[Any]") -> Any:
-    if not call.done() or call.cancelled():
-        return TimeoutError("no answer")
-    return call.result()
+def _in_order_of_nodes(parts: Sequence[Samples], placement: Any) -> Samples:
+    """Samples of all nodes from those of each host."""
+    slots = np.zeros(len(parts), np.int64)
+    pieces = []
+    for host in placement.tolist():
+        part, slot = parts[host], slots[host]
+        own = slice(part.first[slot], part.first[slot + 1])
+        pieces.append((part.kept[own], part.accept[own], part.alias[own]))
+        slots[host] += 1
+    kept, accept, alias = (np.concatenate(column) for column in zip(*pieces, strict=True))
+    return Samples(np.cumsum([0] + [len(piece[0]) for piece in pieces]), kept, accept, alias)

@@ -116,7 +116,7 @@ class Host:
         if turn == REPORT:
             return [memoryview(self.reported[k]).cast("B")]
         if turn == PROBE:
-            return [memoryview(self._probe)]
+            return [self._probe.data]
         return [memoryview(array[k : k + 1]).cast("B") for array in self._token_state if array[k : k + 1].size]
 
     def _on_token(self, k: int, turn: int) -> None:

@@ -16,7 +16,7 @@ from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 from distributed import Worker
-from distributed.comm import get_address_host
+from distributed.comm.addressing import get_address_host
 from distributed.diagnostics.plugin import WorkerPlugin
 from tornado.ioloop import PeriodicCallback
 
@@ -92,7 +92,7 @@ class Hosts(WorkerPlugin):
 
 
 def answering(work: Callable[P, Awaitable[T]]) -> Callable[P, Awaitable[T | Exception]]:
-    """Let a coroutine return what it would raise: an OSError for what may go well the next time, others for the rest."""
+    """Let a coroutine return what it would raise: an OSError where the next time may go well, others for the rest."""
 
     @functools.wraps(work)
     async def answer(*args: P.args, **kwargs: P.kwargs) -> T | Exception:
@@ -262,7 +262,9 @@ async def restore(run: str, cut: int, folder: Path | None, dask_worker: Worker) 
 async def node_models(run: str, t: float, with_reported: bool, dask_worker: Worker) -> tuple[Vector, Vector | None]:
     """The models of the nodes that are hosted here, and from one host all models that were reported last."""
     seat = _seat(dask_worker, run)
-    return await _in_thread(seat, lambda: (_host(seat).models(t).nodes, _host(seat).reported if with_reported else None))
+    return await _in_thread(
+        seat, lambda: (_host(seat).models(t).nodes, _host(seat).reported if with_reported else None)
+    )
 
 
 @answering

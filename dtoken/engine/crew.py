@@ -1,0 +1,180 @@
+"""The workers of a Dask cluster that take part in a run: who lives, and how to ask all of them something at once."""
+
+import asyncio
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from distributed import Client
+from distributed.comm.addressing import get_address_host
+
+from dtoken.engine import worker
+from dtoken.errors import InputError, RunError
+
+MOST_PATIENCE = 8  # times the silence that was asked for
+
+
+class WorkersLost(Exception):
+    """Some workers did not do what they were asked to."""
+
+
+@dataclass(frozen=True)
+class Faults:
+    """How to deal with workers that are lost.
+
+    Parameters
+    ----------
+    attempts
+        How often the same stretch of events is tried before the run gives up.
+    silence
+        Seconds after which a worker that does not answer counts as lost.
+    rejoin
+        Seconds to wait for a lost worker's replacement before the others take over its nodes.
+    start
+        Seconds to wait for a worker when there is none.
+    """
+
+    attempts: int = 10
+    silence: float = 2.0
+    rejoin: float = 5.0
+    start: float = 300.0
+
+
+def take_turns(before: Sequence[str], living: Sequence[str]) -> list[str]:
+    """Who sits where: everybody keeps their seat, newcomers take empty ones, and seats that stay empty are closed.
+
+    Examples
+    --------
+    >>> take_turns(["a", "b", "c"], ["b", "c", "d", "e"])
+    ['d', 'b', 'c', 'e']
+    >>> take_turns(["a", "b", "c"], ["a", "c"])
+    ['a', 'c']
+    """
+    fresh = [name for name in living if name not in before]
+    kept = [name if name in living else fresh.pop(0) if fresh else None for name in before]
+    return [name for name in kept if name is not None] + fresh
+
+
+class Crew:
+    """The workers that a client can reach, on behalf of one run."""
+
+    def __init__(self, client: Client, run: str, faults: Faults) -> None:
+        if client.asynchronous:
+            raise InputError("the client is asynchronous; give one that was made without asynchronous=True")
+        self._client: Any = client
+        self._run, self._faults = run, faults
+        self._silence = faults.silence
+        client.register_plugin(worker.Hosts())
+
+    def known(self) -> dict[str, str]:
+        """Name and address of all workers that the scheduler knows, those of one machine together."""
+        try:
+            info = self._client.scheduler_info(n_workers=-1)["workers"]
+        except (OSError, RuntimeError, TimeoutError) as error:
+            raise RunError(f"the scheduler of the cluster does not answer ({error or type(error).__name__})") from error
+        running = [address for address in info if info[address].get("status") in (None, "running", "paused")]
+        ordered = sorted(running, key=lambda address: (get_address_host(address), _natural(info[address]["name"])))
+        return {str(info[address]["name"]): address for address in ordered}
+
+    def living(self, wanted: int) -> dict[str, str]:
+        """The workers that answer; waits a while for as many as ``wanted``, and longer for the first one."""
+        began = time.monotonic()
+        while True:
+            known = self.known()
+            answers = self.tell(list(known.values()), worker.ping, self._run)
+            living = {name: known[name] for name, answer in zip(known, answers, strict=True) if answer is True}
+            waited = time.monotonic() - began
+            if len(living) >= wanted or (living and waited > self._faults.rejoin):
+                return living
+            if not living and waited > self._faults.start:
+                held = f"{len(known)} workers, none of which answers" if known else "no workers"
+                raise RunError(f"the cluster has {held}, after {waited:.0f} s of waiting (engine.start)")
+            time.sleep(0.1)
+
+    def newcomers(self, known_already: Sequence[str]) -> bool:
+        """Whether there are workers that answer and do not take part yet."""
+        fresh = [address for name, address in self.known().items() if name not in known_already]
+        return True in self.tell(fresh, worker.ping, self._run)
+
+    def tell(self, addresses: Sequence[str], function: Callable[..., Any], *arguments: Any) -> list[Any]:
+        """Ask workers something that is answered at once; silence counts as an exception."""
+        answers: list[Any] = self._client.sync(self._ask, addresses, function, arguments) if addresses else []
+        return answers
+
+    def call(
+        self,
+        workers: Mapping[str, str],
+        generation: int,
+        function: Callable[..., Any],
+        arguments: Sequence[tuple[Any, ...]],
+    ) -> list[Any]:
+        """Call ``function`` on all ``workers``, watching that they live; WorkersLost if any fails."""
+        answers = self._client.sync(self._watched, list(workers.values()), generation, function, arguments)
+        lost = []
+        for name, answer in zip(workers, answers, strict=True):
+            if isinstance(answer, BaseException):
+                if not isinstance(answer, OSError | asyncio.CancelledError):
+                    raise answer  # not the worker's fault: a damaged shard is damaged everywhere
+                lost.append(f"worker {name}: {answer or type(answer).__name__}")
+        if lost:
+            raise WorkersLost("; ".join(lost))
+        return list(answers)
+
+    async def _watched(
+        self,
+        addresses: Sequence[str],
+        generation: int,
+        function: Callable[..., Any],
+        arguments: Sequence[tuple[Any, ...]],
+    ) -> list[Any]:
+        calls = [
+            asyncio.ensure_future(self._one(address, function, given))
+            for address, given in zip(addresses, arguments, strict=True)
+        ]
+        pending, look = set(calls), time.monotonic() + self._interval(len(calls))
+        try:
+            while pending:
+                wait = max(0.0, look - time.monotonic())
+                done, pending = await asyncio.wait(pending, timeout=wait, return_when=asyncio.FIRST_COMPLETED)
+                failed = any(isinstance(call.result(), BaseException) for call in done)
+                if not failed and time.monotonic() >= look:
+                    failed = pending != set() and await self._anyone_silent(addresses)
+                    look = time.monotonic() + self._interval(len(calls))
+                if failed:  # the others would wait for the lost one for ever
+                    await self._ask(addresses, worker.abort, (self._run, generation))
+                    await asyncio.wait(calls, timeout=self._silence)
+                    break
+        finally:
+            for call in calls:
+                call.cancel()
+        return [call.result() if call.done() and not call.cancelled() else TimeoutError("no answer") for call in calls]
+
+    def _interval(self, workers: int) -> float:
+        """Seconds from one look at the workers to the next: often, but the scheduler has other things to do."""
+        return max(self._silence / 4, 0.01 * workers)
+
+    async def _anyone_silent(self, addresses: Sequence[str]) -> bool:
+        answers = await self._ask(addresses, worker.ping, (self._run,))
+        if any(isinstance(answer, TimeoutError) for answer in answers):  # it may be only slow: more patience next time
+            self._silence = min(2 * self._silence, MOST_PATIENCE * self._faults.silence)
+        return not all(answer is True for answer in answers)
+
+    async def _ask(
+        self, addresses: Sequence[str], function: Callable[..., Any], arguments: tuple[Any, ...]
+    ) -> list[Any]:
+        questions = [self._one(address, function, arguments) for address in addresses]
+        limited = [asyncio.wait_for(question, self._silence) for question in questions]
+        return list(await asyncio.gather(*limited, return_exceptions=True))
+
+    async def _one(self, address: str, function: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
+        try:
+            answers = await self._client.run(function, *arguments, workers=[address], on_error="return")
+        except Exception as error:
+            return error if isinstance(error, OSError) else ConnectionError(f"{type(error).__name__}: {error}")
+        return answers.get(address, ConnectionError("the worker is gone"))
+
+
+def _natural(name: Any) -> tuple[int, str]:
+    """So that worker 10 comes after worker 9."""
+    return len(str(name)), str(name)

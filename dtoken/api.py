@@ -11,8 +11,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from distributed import Client
+
     from dtoken.algorithms.contract import Method
-    from dtoken.config.sections import Checkpoint, Problem, Record
+    from dtoken.cluster import Cluster
+    from dtoken.config.sections import Checkpoint, Engine, Problem, Record
     from dtoken.config.settings import Graph
     from dtoken.data.partition import Partition
     from dtoken.data.rows import Source
@@ -37,7 +40,10 @@ def run(
     stop: Keys | Stop | None = None,
     record: Keys | Record | None = None,
     time: Keys | TimeModel | None = None,
+    engine: str | Keys | Engine = "local",
     threads: int | None = None,
+    cluster: str | Keys | Cluster | None = None,
+    client: Client | None = None,
     replay: str | Path | None = None,
     directory: str | Path | None = None,
     checkpoint: Keys | Checkpoint | None = None,
@@ -65,8 +71,15 @@ def run(
         Seed of the schedule.
     stop, record, time
         When to stop, when to measure, what ideal time costs; as objects or as dictionaries of their keys.
+    engine
+        ``local``, ``dask``, or its keys such as ``{"kind": "dask", "attempts": 3}``.
     threads
-        Threads; None: one per processor.
+        Threads of the local engine; None: one per processor.
+    cluster
+        For the Dask engine: ``local``, ``slurm``, ..., or its keys such as ``{"kind": "local", "workers": 4}``; None: the
+        cluster of the client that this process has already, else two workers on this machine.
+    client
+        The client of a Dask cluster to use.
     replay
         An event log to replay.
     directory
@@ -96,7 +109,7 @@ def run(
     >>> result.trajectory.suboptimality.iloc[-1] < 1e-3
     np.True_
     """
-    from dtoken.config.sections import Local, Schedule
+    from dtoken.config.sections import Schedule
     from dtoken.config.settings import make_settings
     from dtoken.outputs import earlier_summary, is_over
     from dtoken.result import Result
@@ -109,7 +122,8 @@ def run(
         problem=_problem(problem, loss, sigma),
         graph=graph,
         algorithm=algorithm,
-        engine=Local(threads),
+        engine=_engine(engine, threads, cluster, client),
+        cluster=cluster or "local",
         seed=seed,
         stop=stop,
         record=record,
@@ -126,7 +140,11 @@ def run(
         prepared = prepare_run(settings, screen and screen.watcher)
         if folder is not None:
             folder.mkdir(parents=True, exist_ok=True)
-        return execute(prepared, folder, screen and screen.observer(prepared))
+        if settings.engine.kind == "dask" and cluster is None and client is None:
+            from dtoken.cluster import present_client
+
+            client = present_client()
+        return execute(prepared, folder, screen and screen.observer(prepared), client)
 
 
 def _problem(problem: Keys | Problem | None, loss: str | None, sigma: float | None) -> Keys | Problem | None:
@@ -137,6 +155,23 @@ def _problem(problem: Keys | Problem | None, loss: str | None, sigma: float | No
     if problem is not None and parts:
         raise InputError("problem is given twice; give either problem=... or loss=... and sigma=...")
     return parts or problem
+
+
+def _engine(
+    engine: str | Keys | Engine, threads: int | None, cluster: str | Keys | Cluster | None, client: Client | None
+) -> str | Keys | Engine:
+    """The engine, with its threads if they were given."""
+    from dtoken.errors import InputError
+
+    if threads is not None:
+        if engine != "local":
+            raise InputError(
+                f"threads={threads} belongs to engine='local'; give cluster={{'workers': ...}} for engine='dask'"
+            )
+        return {"kind": "local", "threads": threads}
+    if engine == "local" and (cluster is not None or client is not None):
+        raise InputError("cluster and client belong to engine='dask'; give that, too")
+    return engine
 
 
 def _screen(progress: bool) -> Any:

@@ -2,15 +2,18 @@
 
 import hashlib
 import json
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
 from dtoken import outputs, summary
 from dtoken.compiled import is_cached
+from dtoken.config.sections import Local
 from dtoken.config.settings import Settings
 from dtoken.config.values import plain
 from dtoken.data.build import Watcher
@@ -18,6 +21,8 @@ from dtoken.data.ingest import default_store_root, ingest, store_key
 from dtoken.data.store import ShardStore
 from dtoken.engine.executor import executor
 from dtoken.engine.experiment import Experiment, prepare
+from dtoken.engine.facts import engine_facts
+from dtoken.engine.faults import Faults
 from dtoken.engine.local import LocalEngine
 from dtoken.engine.recorder import Record
 from dtoken.engine.run import Outcome, Watch, run
@@ -29,6 +34,12 @@ from dtoken.problem.losses import get_loss
 from dtoken.provenance import now, provenance
 from dtoken.result import Result
 from dtoken.schedule.events import DELIVER, LOAD, LOCAL, MEET, MOVE, VISIT, Events, no_events
+from dtoken.schedule.samples import Samples
+
+if TYPE_CHECKING:
+    from distributed import Client
+
+    from dtoken.engine.dask_engine import DaskEngine
 
 
 @dataclass(frozen=True)
@@ -51,6 +62,12 @@ class Observer(Protocol):
 
     def record(self, record: Record) -> None:
         """This was measured."""
+
+    def show(self, name: str, text: str) -> None:
+        """This belongs to the description of the run."""
+
+    def note(self, text: str) -> None:
+        """This happened, and the user should know."""
 
 
 def prepare_run(settings: Settings, watcher: Watcher | None = None) -> Prepared:
@@ -97,18 +114,23 @@ def kernels_cached(prepared: Prepared) -> bool:
     return is_cached(executor(method.local, method.visit, method.meet))
 
 
-def execute(prepared: Prepared, directory: Path | None = None, observer: Observer | None = None) -> Result:
-    """Run to the end, from the last checkpoint in ``directory`` if there is one, and leave the result there."""
+def execute(
+    prepared: Prepared,
+    directory: Path | None = None,
+    observer: Observer | None = None,
+    client: "Client | None" = None,
+) -> Result:
+    """Run to the end, from the last checkpoint in ``directory`` if there is one, and leave the result there.
+
+    A ``client`` is used for the Dask engine in place of the cluster of the settings.
+    """
     settings, experiment = prepared.settings, prepared.experiment
     if directory is None and settings.record.events:
         raise InputError("record.events=true needs a directory for the log; give directory=...")
     report = _Report(prepared, directory)
     report.write(outputs.RUNNING)
     try:
-        with LocalEngine(
-            settings.method, experiment.constants, prepared.store, experiment.problem.loss, prepared.threads
-        ) as engine:
-            engine.run(no_events(), experiment.start, 0)  # compiles, so that wall-clock times do not contain it
+        with _engine(prepared, observer, client) as engine:
             watch, finish_log = _watch(prepared, engine, directory, observer)
             outcome = run(
                 experiment,
@@ -121,6 +143,7 @@ def execute(prepared: Prepared, directory: Path | None = None, observer: Observe
                 watch=watch,
             )
             finish_log()
+            report.engine = engine_facts(engine, outcome.records)
     except KeyboardInterrupt:
         report.write(outputs.INTERRUPTED)
         raise
@@ -130,8 +153,39 @@ def execute(prepared: Prepared, directory: Path | None = None, observer: Observe
     return report.finish(outcome)
 
 
+@contextmanager
+def _engine(
+    prepared: Prepared, observer: Observer | None, client: "Client | None"
+) -> Iterator["LocalEngine | DaskEngine"]:
+    """The engine that the settings ask for, with compiled kernels, so that times do not contain compiling."""
+    settings, experiment = prepared.settings, prepared.experiment
+    if isinstance(settings.engine, Local):
+        arguments = (settings.method, experiment.constants, prepared.store, experiment.problem.loss, prepared.threads)
+        with LocalEngine(*arguments) as local:
+            local.run(no_events())
+            yield local
+        return
+    from dtoken.cluster import connect
+    from dtoken.engine.dask_engine import DaskEngine
+
+    with connect(settings.cluster, client) as connection:
+        if observer is not None:
+            link = f"   dashboard {connection.dashboard}" if connection.dashboard else ""
+            observer.show("cluster", connection.text + link)
+        faults: Faults = settings.engine
+        if faults.start is None and connection.waits_in_queue:
+            faults = replace(faults, start=math.inf)
+        note = observer.note if observer is not None else lambda _: None
+        with DaskEngine(connection.client, experiment, prepared.store.path, faults, note) as dask:
+            yield dask
+
+
+def _samples(engine: "LocalEngine | DaskEngine") -> Samples:
+    return engine.samples if isinstance(engine, LocalEngine) else engine.samples()
+
+
 def _watch(
-    prepared: Prepared, engine: LocalEngine, directory: Path | None, observer: Observer | None
+    prepared: Prepared, engine: "LocalEngine | DaskEngine", directory: Path | None, observer: Observer | None
 ) -> tuple[Watch, Callable[[], None]]:
     """Whom to tell what, and what to do at the end."""
     log = None
@@ -147,7 +201,7 @@ def _watch(
             "algorithm": type(experiment.method).__name__,
             "data": prepared.store.path.name,
         }
-        resolve = samples_of(engine.samples, engine.rows.first)
+        resolve = samples_of(_samples(engine), np.cumsum([0, *prepared.store.node_rows]))
         log = LogWriter(directory, facts, resolve, experiment.law.continuized)
 
     def happened(events: Events) -> None:
@@ -178,6 +232,8 @@ def _identity(prepared: Prepared) -> str:
 
 class _Report:
     """Writes the files of a run, if there is a directory for them."""
+
+    engine: dict[str, Any] | None = None  # what the engine has to say at the end
 
     def __init__(self, prepared: Prepared, directory: Path | None) -> None:
         self._prepared, self._directory = prepared, directory
@@ -212,6 +268,7 @@ class _Report:
             "measured_rate": summary.measured_rate(experiment, records),
             "to_accuracy": summary.to_accuracy(records, settings.record.accuracies),
             "end": records[-1].as_dict() if records else None,
+            "engine": self.engine,
         }
         content["provenance"] = {**self._head["provenance"], "ended": None if status == outputs.RUNNING else now()}
         if self._directory is not None:

@@ -33,9 +33,14 @@ def header(prepared: Prepared, accuracy: float) -> list[tuple[str, str]]:
         ("method", _method(prepared)),
         ("graph", _graph(prepared)),
         ("theory", _theory(prepared, accuracy)),
-        ("engine", f"local, {prepared.threads} thread{'s' if prepared.threads > 1 else ''}"),
+        ("engine", _engine(prepared)),
     ]
     return [(name, text) for name, text in lines if text]
+
+
+def _engine(prepared: Prepared) -> str:
+    kind = prepared.settings.engine.kind
+    return kind if kind != "local" else f"local, {prepared.threads} thread{'s' if prepared.threads > 1 else ''}"
 
 
 def _data(prepared: Prepared) -> str:
@@ -107,11 +112,41 @@ def closing(result: Result) -> list[str]:
         if summary[key] is not None
     ]
     lines.append("rate per step: " + ", ".join(rates) if rates else "")
+    lines.append(_measured_times(summary))
     asked, end = summary["config"]["stop"]["suboptimality"], summary["end"]
     if asked is not None and summary["status"] == "done" and not end["suboptimality"] <= asked:
         reached = f"{end['suboptimality']:.2g} after {end['passes']:.4g} passes"
         lines.append(f"stopped before stop.suboptimality={asked:g}: {reached}; a later stop continues this run")
     return [line for line in lines if line]
+
+
+def _measured_times(summary: dict[str, Any]) -> str:
+    """What a gradient and a hop took on this cluster, beside what ideal time assumes, and what bounds the run."""
+    engine = summary.get("engine") or {}
+    if not engine.get("tau_comp"):
+        return ""
+    gradient = f"cluster: {duration(engine['tau_comp'])} a gradient"
+    if engine["tau_comm"] is None:
+        return f"{gradient}, no messages between workers"
+    assumed = summary["config"]["time"]
+    ideal = f" (ideal time: {assumed['tau_comm'] / assumed['tau_comp']:.3g})" if assumed["tau_comp"] else ""
+    times = f"{gradient}, {duration(engine['tau_comm'])} a hop: tau_comm/tau_comp {engine['tau_ratio']:.3g}{ideal}"
+    bound = "communication" if engine["waiting_share"] > 0.5 else "computation"
+    return f"{times}; workers waited {engine['waiting_share']:.0%} of the time: {bound} bounds this run"
+
+
+def duration(seconds: float) -> str:
+    """A short time.
+
+    Examples
+    --------
+    >>> duration(3.1e-7), duration(0.00012), duration(2.0)
+    ('0.31 us', '120 us', '2 s')
+    """
+    for unit, size in (("s", 1.0), ("ms", 1e-3), ("us", 1e-6)):
+        if seconds >= size or unit == "us":
+            return f"{seconds / size:.3g} {unit}"
+    raise AssertionError("unreachable")
 
 
 def _taken(taken: dict[str, Any] | None) -> tuple[str, ...]:

@@ -25,6 +25,7 @@ Main keys:
   time.tau_comp, time.tau_comm, time.rule       ideal time of a gradient and of a jump
   partition.kind, partition.seed                how rows are spread over nodes
   engine.threads, checkpoint.every              threads; record points between checkpoints
+  engine=dask cluster=... cluster.workers       run on the workers of a Dask cluster
   schedule.replay                               an event log to replay
 
 All keys with their values: dtoken [KEY=VALUE ...] --cfg job. A run that is started again in its directory
@@ -32,6 +33,7 @@ All keys with their values: dtoken [KEY=VALUE ...] --cfg job. A run that is star
 
   dtoken data=rcv1_like nodes=20 algorithm=tvr algorithm.tokens=4 stop.suboptimality=1e-8
   dtoken data=svmlight data.path=rcv1.svm.xz nodes=20 graph=ring graph.walk=lazy algorithm.jumps=auto
+  dtoken data=rcv1_like nodes=20 engine=dask cluster=slurm cluster.workers=4 cluster.queue=short
 """
 
 
@@ -81,7 +83,7 @@ def _run(asked: Any) -> int:
     from dtoken.cli.hydra_app import application, output_directory, running_directory
 
     keys = ("data", "nodes", "partition", "problem", "graph", "algorithm", "engine", "seed", "stop", "record", "time")
-    with application(asked, (*keys, "checkpoint", "schedule")) as app:
+    with application(asked, (*keys, "cluster", "checkpoint", "schedule")) as app:
         if app.show():
             return 0
         if app.sweeps:

@@ -57,7 +57,7 @@ class Screen:
         if not kernels_cached(prepared):
             self.note("compiling kernels (first run only)")
         task = self._bars.add_task("", total=1.0, text="")
-        self._observer = RunObserver(self._bars, task, prepared)
+        self._observer = RunObserver(self, self._bars, task, prepared)
         return self._observer
 
     def __enter__(self) -> Self:
@@ -73,8 +73,8 @@ class Screen:
 class RunObserver:
     """Shows events, their speed and the suboptimality."""
 
-    def __init__(self, bars: Progress, task: TaskID, prepared: Prepared) -> None:
-        self._bars, self._task = bars, task
+    def __init__(self, screen: Screen, bars: Progress, task: TaskID, prepared: Prepared) -> None:
+        self._screen, self._bars, self._task = screen, bars, task
         self._stop, self._gap = prepared.settings.stop, prepared.gap
         self._first: int | None = None  # events when the run was taken up
         self._events = 0
@@ -92,6 +92,14 @@ class RunObserver:
     def record(self, record: Record) -> None:
         """This was measured."""
         self._record = record
+
+    def show(self, name: str, text: str) -> None:
+        """One more line of the header."""
+        self._screen.show(name, text)
+
+    def note(self, text: str) -> None:
+        """Something that the user should know."""
+        self._screen.note(text)
 
     def _show(self) -> None:
         self._shown = time.monotonic()

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import Any, ClassVar
 
+from dtoken.engine.faults import Faults
 from dtoken.engine.run import Recording, Stop
 from dtoken.errors import InputError
 from dtoken.schedule.clock import TimeModel
@@ -123,11 +124,38 @@ class Local:
 
     def threads_for(self, nodes: int) -> int:
         """Threads for so many nodes: never more than nodes."""
-        available = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-        return min(self.threads or available, nodes)
+        return min(self.threads or _processors(), nodes)
 
 
-ENGINES: dict[str, type[Local]] = {"local": Local}
+@dataclass(frozen=True)
+class Dask(Faults):
+    """The workers of a Dask cluster (``cluster=...``).
+
+    Parameters
+    ----------
+    attempts
+        How often the same stretch of events is tried before the run gives up.
+    silence
+        Seconds after which a worker that does not answer counts as lost.
+    rejoin
+        Seconds to wait for a lost worker's replacement before the others take over its nodes.
+    start
+        Seconds to wait for a worker when there is none; None: a minute, and on a batch system without end.
+    """
+
+    kind: ClassVar[str] = "dask"
+
+    def threads_for(self, nodes: int) -> int:
+        """Threads of this process, which prepares the run."""
+        return min(_processors(), nodes)
+
+
+def _processors() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+Engine = Local | Dask
+ENGINES: dict[str, type[Engine]] = {"local": Local, "dask": Dask}
 
 SECTIONS: dict[str, type[Any]] = {
     "stop": Stop,

@@ -8,13 +8,14 @@ from typing import Any, cast
 
 from dtoken.algorithms.contract import Method
 from dtoken.algorithms.registry import METHODS, method_class
+from dtoken.cluster import CLUSTERS, Cluster, LocalWorkers, described
 from dtoken.config.sections import (
     ENGINES,
     SECTIONS,
     SOURCE_HIDDEN,
     SOURCES,
     Checkpoint,
-    Local,
+    Engine,
     Problem,
     Record,
     Schedule,
@@ -31,9 +32,9 @@ from dtoken.graph.topologies import parameters
 from dtoken.graph.walks import KINDS as WALKS
 from dtoken.schedule.clock import TimeModel
 
-ROOT_KEYS = ("data", "nodes", "partition", "problem", "graph", "algorithm", "engine", "seed", *SECTIONS)
+ROOT_KEYS = ("data", "nodes", "partition", "problem", "graph", "algorithm", "engine", "cluster", "seed", *SECTIONS)
 METHOD_PARTS = ("token_start", "constants", "law", "schedule", "costs", "start", "models", "local", "visit")
-FREE = ("stop", "engine", "checkpoint", "data.store", "record.accuracies")  # a run may go on with others
+FREE = ("stop", "engine", "cluster", "checkpoint", "data.store", "record.accuracies")  # a run may go on with others
 
 
 @dataclass(frozen=True)
@@ -60,7 +61,8 @@ class Settings:
     time: TimeModel
     checkpoint: Checkpoint
     schedule: Schedule
-    engine: Local
+    engine: Engine
+    cluster: Cluster = LocalWorkers()
     labels: Labels = "auto"
     store: Path | None = None  # folder of stores
 
@@ -87,6 +89,7 @@ class Settings:
             "graph": {"kind": self.graph.kind, "walk": self.graph.walk, **self.graph.params},
             "algorithm": {"_target_": _target(type(self.method)), **asdict(cast(Any, self.method))},
             "engine": {"kind": self.engine.kind, **asdict(self.engine)},
+            "cluster": described(self.cluster),
             "seed": self.seed,
         }
         return cast("dict[str, Any]", plain(config | sections))
@@ -123,7 +126,7 @@ def settings_from(config: Mapping[str, Any], chosen: Mapping[str, str], given: C
         Keys that the user gave, as opposed to those that come from an option.
     """
     check_keys(config, ROOT_KEYS, "", "dtoken")
-    for key in ("data", "partition", "problem", "graph", "algorithm", "engine", *SECTIONS):
+    for key in ("data", "partition", "problem", "graph", "algorithm", "engine", "cluster", *SECTIONS):
         if not isinstance(config.get(key, {}), Mapping):
             raise InputError(f"{key}={config[key]} is not a section; set its keys, as in {key}.KEY=VALUE")
     algorithm = dict(config.get("algorithm", {}))
@@ -147,6 +150,7 @@ def make_settings(
     graph: Any = "complete",
     algorithm: Any = "tvr",
     engine: Any = "local",
+    cluster: Any = "local",
     seed: int = 0,
     **sections: Any,
 ) -> Settings:
@@ -162,7 +166,8 @@ def make_settings(
         graph=_graph(graph),
         method=_method(algorithm),
         seed=typed("seed", seed, int),
-        engine=_engine(engine),
+        engine=_kind_of("engine", engine, ENGINES),
+        cluster=_kind_of("cluster", cluster, CLUSTERS),
         labels=labels,
         store=store,
         **{name: _section(kind, sections.get(name), name) for name, kind in SECTIONS.items()},
@@ -222,13 +227,14 @@ def _method(value: Any) -> Method:
     return cast(Method, method)
 
 
-def _engine(value: Any) -> Local:
-    if isinstance(value, Local):
+def _kind_of(section: str, value: Any, kinds: Mapping[str, type[Any]]) -> Any:
+    """A section that is one of several kinds, each with keys of its own."""
+    if not isinstance(value, str | Mapping):
         return value
     keys = {"kind": value} if isinstance(value, str) else dict(value)
     kind = keys.pop("kind", "local")
-    _check_name("engine", kind, ENGINES)
-    return construct(ENGINES[kind], keys, "engine", kind)
+    _check_name(section, kind, kinds)
+    return construct(kinds[kind], keys, section, kind)
 
 
 def _check_name(key: str, value: Any, known: Collection[str]) -> None:

@@ -84,6 +84,10 @@ def _keys(group: str, config: DictConfig) -> dict[str, Any]:
         from dtoken.config.sections import ENGINES
 
         return defaults(ENGINES[config.kind])
+    if group == "cluster" and "kind" in config:
+        from dtoken.cluster import CLUSTERS
+
+        return defaults(CLUSTERS[config.kind])
     return {}
 
 

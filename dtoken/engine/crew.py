@@ -3,13 +3,14 @@
 import asyncio
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from distributed import Client
 from distributed.comm.addressing import get_address_host
+from distributed.comm.core import CommClosedError
 
 from dtoken.engine import worker
+from dtoken.engine.faults import Faults
 from dtoken.errors import InputError, RunError
 
 MOST_PATIENCE = 8  # times the silence that was asked for
@@ -17,28 +18,6 @@ MOST_PATIENCE = 8  # times the silence that was asked for
 
 class WorkersLost(Exception):
     """Some workers did not do what they were asked to."""
-
-
-@dataclass(frozen=True)
-class Faults:
-    """How to deal with workers that are lost.
-
-    Parameters
-    ----------
-    attempts
-        How often the same stretch of events is tried before the run gives up.
-    silence
-        Seconds after which a worker that does not answer counts as lost.
-    rejoin
-        Seconds to wait for a lost worker's replacement before the others take over its nodes.
-    start
-        Seconds to wait for a worker when there is none.
-    """
-
-    attempts: int = 10
-    silence: float = 2.0
-    rejoin: float = 5.0
-    start: float = 300.0
 
 
 def take_turns(before: Sequence[str], living: Sequence[str]) -> list[str]:
@@ -87,7 +66,7 @@ class Crew:
             waited = time.monotonic() - began
             if len(living) >= wanted or (living and waited > self._faults.rejoin):
                 return living
-            if not living and waited > self._faults.start:
+            if not living and waited > self._faults.patience:
                 held = f"{len(known)} workers, none of which answers" if known else "no workers"
                 raise RunError(f"the cluster has {held}, after {waited:.0f} s of waiting (engine.start)")
             time.sleep(0.1)
@@ -142,7 +121,8 @@ class Crew:
                     failed = pending != set() and await self._anyone_silent(addresses)
                     look = time.monotonic() + self._interval(len(calls))
                 if failed:  # the others would wait for the lost one for ever
-                    await self._ask(addresses, worker.abort, (self._run, generation))
+                    there = [a for a, call in zip(addresses, calls, strict=True) if not _is_gone(call)]
+                    await self._ask(there, worker.abort, (self._run, generation))
                     await asyncio.wait(calls, timeout=self._silence)
                     break
         finally:
@@ -172,7 +152,12 @@ class Crew:
             answers = await self._client.run(function, *arguments, workers=[address], on_error="return")
         except Exception as error:
             return error if isinstance(error, OSError) else ConnectionError(f"{type(error).__name__}: {error}")
-        return answers.get(address, ConnectionError("the worker is gone"))
+        return answers.get(address, CommClosedError("the worker is gone"))
+
+
+def _is_gone(call: "asyncio.Future[Any]") -> bool:
+    """Whether there is nobody any more at the other end."""
+    return call.done() and isinstance(call.result(), CommClosedError)
 
 
 def _natural(name: Any) -> tuple[int, str]:

@@ -23,8 +23,9 @@ from distributed import Client
 from dtoken.algorithms.contract import Models, Vector
 from dtoken.engine import worker
 from dtoken.engine.assignment import Assignment, Stretch, Tally
-from dtoken.engine.crew import Crew, Faults, WorkersLost, take_turns
+from dtoken.engine.crew import Crew, WorkersLost, take_turns
 from dtoken.engine.experiment import Experiment
+from dtoken.engine.faults import Faults
 from dtoken.engine.placement import place
 from dtoken.engine.recorder import Measurement
 from dtoken.errors import RunError

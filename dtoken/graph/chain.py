@@ -20,9 +20,7 @@ if TYPE_CHECKING:
     Tables = Sequence[Sparse]
 
 DENSE = 500  # nodes up to which eigenvalues come from dense algebra
-MIXING_ENTRIES = (
-    4_000_000  # numbers in one set of powers: about 1 GB in all for the slowest walk on 2000 nodes
-)
+MIXING_ENTRIES = 4_000_000  # numbers in one set of powers: about 1 GB in all for the slowest walk on 2000 nodes
 LONGEST_MIXING = 2**40
 SLOW = 1e-4  # gap below which a plain Lanczos value is not trusted
 NEAR_ONE = 1e-10  # distance of the shift from the end of the spectrum; I - P itself is singular
@@ -47,9 +45,7 @@ def _perron(tables: "Tables", hold: int) -> NDArray[np.float64]:
         law = np.linalg.solve((np.eye(n) - _one_period(tables, hold) + 1.0).T, np.ones(n))
     else:
         # Half-lazy: the same law, and no other eigenvalue of modulus one to confuse the solver.
-        operator = LinearOperator(
-            (n, n), lambda v: (v.ravel() + _push(v.ravel(), tables, hold)) / 2, dtype=float
-        )
+        operator = LinearOperator((n, n), lambda v: (v.ravel() + _push(v.ravel(), tables, hold)) / 2, dtype=float)
         law = eigs(operator, k=1, v0=np.ones(n), tol=1e-14)[1][:, 0].real
     law = np.abs(law)
     return np.asarray(law / law.sum())
@@ -79,9 +75,7 @@ def second_modulus(tables: "Tables", hold: int, pi: NDArray[np.float64] | None) 
     else:
         operator = LinearOperator((n, n), lambda v: _push(v.ravel(), tables, hold), dtype=float)
         try:  # four, not two: asked for fewer, the solver can miss one of several close moduli
-            values = eigs(
-                operator, k=4, v0=_start(n), ncv=60, maxiter=100, return_eigenvectors=False, tol=1e-10
-            )
+            values = eigs(operator, k=4, v0=_start(n), ncv=60, maxiter=100, return_eigenvectors=False, tol=1e-10)
         except ArpackError as error:
             raise ArithmeticError(str(error)) from None
         moduli = np.sort(np.abs(values))
@@ -137,9 +131,7 @@ def smallest_mixing(tables: "Tables", hold: int, pi: NDArray[np.float64], eps: f
     while not _within(powers[-1], pi, eps):
         reached: int = 2 ** (len(powers) - 1)
         if reached > LONGEST_MIXING:
-            raise InputError(
-                f"the walk needs more than {LONGEST_MIXING} jumps to mix; use an eps above {eps:g}"
-            )
+            raise InputError(f"the walk needs more than {LONGEST_MIXING} jumps to mix; use an eps above {eps:g}")
         powers.append(_then(powers[-1], reached, powers[-1]))
     if len(powers) == 1:
         return 1

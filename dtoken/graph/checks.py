@@ -31,9 +31,7 @@ def real(name: str, value: Any, low: float, high: float) -> float:
 def enough(kind: str, n: int, least: int) -> None:
     """Refuse fewer nodes than the topology needs."""
     if n < least:
-        raise InputError(
-            f"nodes={n} but graph={kind} needs at least {least}; use nodes>={least} or graph=complete"
-        )
+        raise InputError(f"nodes={n} but graph={kind} needs at least {least}; use nodes>={least} or graph=complete")
 
 
 def lattice(kind: str, n: int, shape: Sequence[int] | None) -> tuple[int, ...]:

@@ -12,9 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.linalg import null_space
 
-Samples = (
-    Sequence[ArrayLike] | NDArray[np.float64]
-)  # smoothness L_ij: one array per node; nodes may differ in size
+Samples = Sequence[ArrayLike] | NDArray[np.float64]  # smoothness L_ij: one array per node; nodes may differ in size
 
 
 def incidence(
@@ -82,9 +80,7 @@ def smallest_eigenvalue(A: NDArray[np.float64]) -> float:
     return float(np.linalg.eigvalsh(A @ A.T)[1])
 
 
-def strong_convexity(
-    n: int, K: int, L: Samples, sigma_t: float, alpha: float, token_edges: bool = False
-) -> float:
+def strong_convexity(n: int, K: int, L: Samples, sigma_t: float, alpha: float, token_edges: bool = False) -> float:
     """Relative strong convexity sigma_A ("Relative Strong Convexity"): the largest mu with f - mu h convex.
 
     f is the dual objective q_A + sum_ij f*_ij(mu_ij y_ij), q_A(x) = |A x|^2 / (2 sigma_t) over nodes and

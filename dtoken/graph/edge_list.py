@@ -29,9 +29,7 @@ def _edges(path: Path, n: int) -> list[tuple[int, int]]:
     try:
         text = path.read_text(encoding="utf-8")
     except OSError as error:
-        raise InputError(
-            f"graph.path={path} cannot be read ({error.strerror}); give a file of lines 'u v'"
-        ) from None
+        raise InputError(f"graph.path={path} cannot be read ({error.strerror}); give a file of lines 'u v'") from None
     except UnicodeDecodeError:
         raise InputError(f"graph.path={path} is not a text file; give a file of lines 'u v'") from None
     edges = []
@@ -53,7 +51,6 @@ def _edge(words: list[str], n: int, where: str) -> tuple[int, int]:
     u, v = (int(word) for word in words)
     if max(u, v) >= n:
         raise InputError(
-            f"{where}: node {max(u, v)} is outside 0..{n - 1}; "
-            f"use nodes={max(u, v) + 1} or renumber the nodes"
+            f"{where}: node {max(u, v)} is outside 0..{n - 1}; use nodes={max(u, v) + 1} or renumber the nodes"
         )
     return u, v

@@ -52,11 +52,7 @@ def geometric(n: int, radius: float | None = None, seed: int = 0) -> Topology:
     By default the radius gives 2 log(n) expected neighbours, twice the threshold of connectivity.
     """
     enough("geometric", n, 2)
-    radius = (
-        math.sqrt(2 * math.log(n) / (math.pi * n))
-        if radius is None
-        else real("graph.radius", radius, 0, 2**0.5)
-    )
+    radius = math.sqrt(2 * math.log(n) / (math.pi * n)) if radius is None else real("graph.radius", radius, 0, 2**0.5)
     params = {"radius": radius, "seed": whole("graph.seed", seed, 0)}
 
     def draw(derived: int) -> "nx.Graph[Any]":
@@ -82,9 +78,7 @@ def directed_random(n: int, degree: int = 3, seed: int = 0) -> Topology:
         others = others + (others >= low)
         others = others + (others >= high)
         graph.add_edges_from((node, other) for other in (int(successor[node]), *others.tolist()))
-    return Topology(
-        "directed_random", n, True, (adjacency_of(graph),), params={"degree": degree, "seed": int(seed)}
-    )
+    return Topology("directed_random", n, True, (adjacency_of(graph),), params={"degree": degree, "seed": int(seed)})
 
 
 def _first_connected(

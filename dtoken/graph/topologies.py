@@ -38,9 +38,7 @@ def time_varying(
     params: dict[str, Any] = {"hold": whole("graph.hold", hold, 1)}
     if isinstance(graphs, str):
         if graphs != "random_ring":
-            raise InputError(
-                f"graph.graphs={graphs!r} must be random_ring or a list of kinds such as [ring,star]"
-            )
+            raise InputError(f"graph.graphs={graphs!r} must be random_ring or a list of kinds such as [ring,star]")
         period = PERIOD if period is None else whole("graph.period", period, 1)
         rng = np.random.default_rng(whole("graph.seed", seed, 0))
         adjacency = tuple(_random_ring(n, rng) for _ in range(period))
@@ -48,9 +46,7 @@ def time_varying(
         return Topology("time_varying", n, False, adjacency, params["hold"], params)
     parts = [_part(n, item) for item in graphs]
     if not parts or period not in (None, len(parts)):
-        raise InputError(
-            f"graph.period={period} but graph.graphs lists {len(parts)} graphs; leave graph.period out"
-        )
+        raise InputError(f"graph.period={period} but graph.graphs lists {len(parts)} graphs; leave graph.period out")
     purpose = "graph=complete inside graph=time_varying"
     adjacency = tuple(written_out(n, purpose) if part.complete else part.adjacency[0] for part in parts)
     params |= {"graphs": [{"kind": part.kind, **part.params} for part in parts]}
@@ -100,9 +96,7 @@ def parameters(kind: str) -> dict[str, Any]:
     {'degree': 4, 'seed': 0}
     """
     if kind not in REGISTRY:
-        raise InputError(
-            f"graph={kind} is unknown{_closest(kind, REGISTRY)}; use one of {', '.join(REGISTRY)}"
-        )
+        raise InputError(f"graph={kind} is unknown{_closest(kind, REGISTRY)}; use one of {', '.join(REGISTRY)}")
     found = list(inspect.signature(REGISTRY[kind]).parameters.values())[1:]  # the first is n
     return {p.name: ... if p.default is p.empty else p.default for p in found}
 
@@ -147,9 +141,7 @@ def _unchecked(kind: str, n: int, params: Mapping[str, Any]) -> Topology:
     for name in params:
         if name not in allowed:
             listed = f"its parameters are {', '.join(allowed)}" if allowed else "it has none"
-            raise InputError(
-                f"graph.{name} is not a parameter of graph={kind}{_closest(name, allowed)}; {listed}"
-            )
+            raise InputError(f"graph.{name} is not a parameter of graph={kind}{_closest(name, allowed)}; {listed}")
     missing = [name for name, default in allowed.items() if default is ... and params.get(name) is None]
     if missing:
         raise InputError(f"graph={kind} needs graph.{missing[0]}; give graph.{missing[0]}=VALUE")

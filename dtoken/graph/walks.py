@@ -45,9 +45,7 @@ class Walk:
     topology: Topology
     indptr: NDArray[np.int64]  # (period, n + 1) row bounds inside the two arrays below
     neighbours: NDArray[np.int32]  # possible next nodes, increasing inside a row
-    cumulative: NDArray[
-        np.float64
-    ]  # probability of this and the earlier nodes of the row; the last is exactly 1
+    cumulative: NDArray[np.float64]  # probability of this and the earlier nodes of the row; the last is exactly 1
     period: int  # number of tables; one unless the graph varies
     hold: int  # jumps that use one table before the next
     iid: bool  # every jump is uniform over all nodes, wherever the token is
@@ -145,8 +143,7 @@ class Walk:
         """Refuse a walk whose law never comes within ``eps`` of pi from every start."""
         if not self.aperiodic:
             raise InputError(
-                f"{self.name} is periodic (period {self.period_of_chain}) and never mixes; "
-                f"use graph.walk=lazy"
+                f"{self.name} is periodic (period {self.period_of_chain}) and never mixes; use graph.walk=lazy"
             )
         distance = float(np.abs(self.phase_laws - self.stationary).max())
         if distance > eps:
@@ -173,9 +170,7 @@ def walk(topology: Topology, kind: str = "simple") -> Walk:
     if kind not in KINDS:
         raise InputError(f"graph.walk={kind} is unknown; use one of {', '.join(KINDS)}")
     if kind == "metropolis" and topology.directed:
-        raise InputError(
-            f"graph.walk=metropolis needs an undirected graph, not {topology.name}; use simple or lazy"
-        )
+        raise InputError(f"graph.walk=metropolis needs an undirected graph, not {topology.name}; use simple or lazy")
     n, period = topology.n, max(1, len(topology.adjacency))
     if topology.complete and kind != "lazy":
         empty = np.zeros((1, n + 1), dtype=np.int64)

@@ -58,9 +58,7 @@ def node_value(rows: HostedRows, i: int, theta: NDArray[np.float64]) -> float:
 
 
 @compiled
-def node_gradient(
-    rows: HostedRows, i: int, sigma: float, theta: NDArray[np.float64], out: NDArray[np.float64]
-) -> None:
+def node_gradient(rows: HostedRows, i: int, sigma: float, theta: NDArray[np.float64], out: NDArray[np.float64]) -> None:
     """Write the gradient of F_i = f_i + sigma / 2 ||.||^2 at ``theta`` to ``out``."""
     for s in range(len(theta)):
         out[s] = sigma * theta[s]

@@ -134,9 +134,7 @@ def _lbfgs(problem: FiniteSum, origin: _Point) -> tuple[Vector, int]:
 def _newton_direction(problem: FiniteSum, point: _Point, relative: float) -> Vector:
     d = problem.d
     diagonal = problem.hessian_diagonal(point.theta)
-    hessian = LinearOperator(
-        (d, d), matvec=lambda v: problem.hessian_vector(point.theta, v), dtype=np.float64
-    )
+    hessian = LinearOperator((d, d), matvec=lambda v: problem.hessian_vector(point.theta, v), dtype=np.float64)
     jacobi = LinearOperator((d, d), matvec=lambda v: v / diagonal, dtype=np.float64)
     # the first systems need not be solved well; later ones, near the optimum, more and more
     rtol = min(1e-2, max(1e-4, relative))

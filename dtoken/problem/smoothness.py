@@ -119,9 +119,7 @@ def largest_eigenvalue(problem: FiniteSum, node: int) -> float:
         return 0.0  # only empty rows; Krylov methods refuse the zero matrix
     operator = LinearOperator((d, d), matvec=product, dtype=np.float64)
     try:
-        return float(
-            eigsh(operator, k=1, which="LA", v0=start, tol=TOLERANCE, return_eigenvectors=False, **_SEED)[0]
-        )
+        return float(eigsh(operator, k=1, which="LA", v0=start, tol=TOLERANCE, return_eigenvectors=False, **_SEED)[0])
     except ArpackError:
         return power_iteration(product, start)
 

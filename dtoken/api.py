@@ -76,7 +76,7 @@ def run(
     threads
         Threads of the local engine; None: one per processor.
     cluster
-        For the Dask engine: ``local``, ``slurm``, ..., or its keys such as ``{"kind": "local", "workers": 4}``; None: the
+        For the Dask engine: ``local``, ``slurm``, ..., or keys such as ``{"kind": "local", "workers": 4}``; None: the
         cluster of the client that this process has already, else two workers on this machine.
     client
         The client of a Dask cluster to use.

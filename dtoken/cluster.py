@@ -1,7 +1,7 @@
 """Clusters for ``engine=dask``: this machine, a scheduler that runs somewhere, or the jobs of a batch system.
 
-The dataclasses are the sections of the configuration (``cluster=local``, ``cluster=slurm``, ...); ``connect`` starts what
-they describe, or uses what is there. Dask itself is loaded only then.
+The dataclasses are the sections of the configuration (``cluster=local``, ``cluster=slurm``, ...); ``connect`` starts
+what they describe, or uses what is there. Dask itself is loaded only then.
 """
 
 import logging
@@ -110,7 +110,7 @@ class Scheduler:
         if self.address.startswith("tcp://"):
             raise InputError(
                 f"cluster.address={self.address} is not encrypted, and whoever reaches it can run code as you; use "
-                "tls://... with cluster.ca, cluster.certificate and cluster.key, or cluster.tls=false where that is fine"
+                "tls://... with cluster.ca, cluster.certificate and cluster.key, or cluster.tls=false if that is fine"
             )
         for name in ("ca", "certificate", "key"):
             path = getattr(self, name)
@@ -134,7 +134,7 @@ class Scheduler:
         except (OSError, TimeoutError, ValueError) as error:
             raise RunError(f"no scheduler answers at cluster.address={self.address} ({error})") from error
         with client:
-            secure = client.scheduler is not None and client.scheduler.address.startswith("tls://")
+            secure = str(client.scheduler_info()["address"]).startswith("tls://")
             if self.tls and not secure:
                 raise InputError(
                     f"the scheduler of cluster.address={self.address} uses no TLS; or set cluster.tls=false"
@@ -342,7 +342,8 @@ def _temporary_security() -> "Security":
     from distributed import Security
 
     try:
-        return Security.temporary()
+        security: Security = Security.temporary()
+        return security
     except ImportError:
         raise InputError(
             "cluster.tls=true needs the package cryptography; install it, or set cluster.tls=false"

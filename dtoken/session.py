@@ -21,7 +21,7 @@ from dtoken.data.ingest import default_store_root, ingest, store_key
 from dtoken.data.store import ShardStore
 from dtoken.engine.executor import executor
 from dtoken.engine.experiment import Experiment, prepare
-from dtoken.engine.facts import engine_facts
+from dtoken.engine.facts import speed, worker_facts
 from dtoken.engine.faults import Faults
 from dtoken.engine.local import LocalEngine
 from dtoken.engine.recorder import Record
@@ -131,7 +131,7 @@ def execute(
     report.write(outputs.RUNNING)
     try:
         with _engine(prepared, observer, client) as engine:
-            watch, finish_log = _watch(prepared, engine, directory, observer)
+            watch, finish_log = _watch(prepared, engine, directory, observer, report)
             outcome = run(
                 experiment,
                 engine,
@@ -143,7 +143,7 @@ def execute(
                 watch=watch,
             )
             finish_log()
-            report.engine = engine_facts(engine, outcome.records)
+            report.engine = _engine_facts(prepared, engine, outcome.records, report.begun)
     except KeyboardInterrupt:
         report.write(outputs.INTERRUPTED)
         raise
@@ -180,12 +180,25 @@ def _engine(
             yield dask
 
 
+def _engine_facts(
+    prepared: Prepared, engine: "LocalEngine | DaskEngine", records: list[Record], begun: int
+) -> dict[str, Any]:
+    facts = {"kind": prepared.settings.engine.kind, "events_per_second": speed(records)}
+    if isinstance(engine, LocalEngine):
+        return facts | {"threads": prepared.threads}
+    return facts | worker_facts(engine, records, begun)
+
+
 def _samples(engine: "LocalEngine | DaskEngine") -> Samples:
     return engine.samples if isinstance(engine, LocalEngine) else engine.samples()
 
 
 def _watch(
-    prepared: Prepared, engine: "LocalEngine | DaskEngine", directory: Path | None, observer: Observer | None
+    prepared: Prepared,
+    engine: "LocalEngine | DaskEngine",
+    directory: Path | None,
+    observer: Observer | None,
+    report: "_Report",
 ) -> tuple[Watch, Callable[[], None]]:
     """Whom to tell what, and what to do at the end."""
     log = None
@@ -215,6 +228,7 @@ def _watch(
             observer.record(record)
 
     def begun(events: int) -> None:
+        report.begun = events
         if log is not None:
             log.begin(events)
         if observer is not None:
@@ -234,6 +248,7 @@ class _Report:
     """Writes the files of a run, if there is a directory for them."""
 
     engine: dict[str, Any] | None = None  # what the engine has to say at the end
+    begun: int = 0  # events that had happened when this process took the run up
 
     def __init__(self, prepared: Prepared, directory: Path | None) -> None:
         self._prepared, self._directory = prepared, directory

@@ -62,7 +62,7 @@ class Settings:
     checkpoint: Checkpoint
     schedule: Schedule
     engine: Engine
-    cluster: Cluster = LocalWorkers()
+    cluster: Cluster = field(default_factory=LocalWorkers)
     labels: Labels = "auto"
     store: Path | None = None  # folder of stores
 

@@ -2,31 +2,36 @@
 
 from collections.abc import Sequence
 from dataclasses import asdict
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dtoken.engine.recorder import Record
 
+if TYPE_CHECKING:
+    from dtoken.engine.dask_engine import DaskEngine
 
-def engine_facts(engine: Any, records: Sequence[Record]) -> dict[str, Any]:
-    """Speed; and for workers what each did, the faults, and what a gradient and a hop took (tau_comp and tau_comm).
+
+def speed(records: Sequence[Record]) -> float | None:
+    """Events per second."""
+    last = records[-1]
+    return last.event / last.wall if last.wall > 0 else None
+
+
+def worker_facts(engine: "DaskEngine", records: Sequence[Record], begun: int) -> dict[str, Any]:
+    """What each worker did, the faults, and what a gradient and a hop took (tau_comp and tau_comm, in seconds).
 
     ``tau_comp`` is the time in kernels divided by the gradients of single samples, mixing included; ``tau_comm`` is the
     time of one message of the size of a token from one worker to another, measured before the first event.
     """
-    last = records[-1]
-    speed = last.event / last.wall if last.wall > 0 else None
-    tallies = getattr(engine, "tallies", None)
-    if tallies is None:
-        return {"kind": "local", "threads": engine.threads, "events_per_second": speed}
+    tallies = engine.tallies
+    before = max((record.gradients for record in records if record.event <= begun), default=0)
+    gradients = records[-1].gradients - before  # the workers counted from here on
     busy = sum(tally.busy for tally in tallies.values())
     waiting = sum(tally.waiting for tally in tallies.values())
     spent = busy + waiting + sum(tally.sending for tally in tallies.values())
-    tau_comp = busy / engine.gradients if engine.gradients else None
+    tau_comp = busy / gradients if gradients else None
     return {
-        "kind": "dask",
         "workers": {name: asdict(tally) for name, tally in tallies.items()},
         "faults": engine.faults,
-        "events_per_second": speed,
         "tau_comp": tau_comp,
         "tau_comm": engine.hop_seconds,
         "tau_ratio": engine.hop_seconds / tau_comp if engine.hop_seconds and tau_comp else None,

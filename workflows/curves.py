@@ -1,6 +1,6 @@
 """Draw the runs in the given directories side by side: suboptimality against passes, jumps and ideal time.
 
-    python workflows/curves.py outputs/one outputs/two --output curves.png
+python workflows/curves.py outputs/one outputs/two --output curves.png
 """
 
 import argparse

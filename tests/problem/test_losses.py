@@ -120,10 +120,8 @@ def equations(draw, code, sign):
     curvature = {LOGISTIC: 0.25, SQUARED: 1.0, SMOOTH_HINGE: 1.0}[code]
     w = 1.0 / draw(st.integers(1, 100_000))
     y = draw(labels)
-    if sign > 0:
-        beta = 10.0 ** draw(st.floats(-30, 30)) / w
-    else:
-        beta = -draw(st.floats(1e-12, 0.999)) / (w * curvature)  # h has slopes down to 1e-3
+    large, down = st.floats(-30, 30), st.floats(1e-12, 0.999)  # down: h has slopes down to 1e-3
+    beta = 10.0 ** draw(large) / w if sign > 0 else -draw(down) / (w * curvature)
     g = -w * y * draw(st.one_of(st.floats(0, 1), st.sampled_from([0.0, 1e-30, 1 - 1e-15, 1.0])))
     t0 = draw(st.one_of(st.floats(-10, 10), st.floats(-1e6, 1e6), st.sampled_from([0.0, 700.0, -700.0])))
     start = draw(st.one_of(st.just(t0), st.floats(-1e6, 1e6)))

@@ -63,10 +63,8 @@ class Eager:
     def __init__(self, case: Setup) -> None:
         self.k, self.A, self.y, self.loss = Constants(case), case.shards.A, case.shards.y, case.problem.loss.name
         d, K = case.shards.d, case.method.tokens
-        g = [slope(self.loss, np.zeros(len(y)), y) / len(y) for y in self.y]
-        nodes = np.array([-A.T @ g_i for A, g_i in zip(self.A, g, strict=True)])
-        self.nodes, self.tokens = np.stack([nodes, nodes]), np.zeros((2, K, d))  # x, v
-        self.g = [np.stack([g_i, g_i]) for g_i in g]
+        self.nodes, self.tokens = np.zeros((2, len(self.A), d)), np.zeros((2, K, d))  # x, v
+        self.g = [np.zeros((2, len(y))) for y in self.y]
         self.negative = False  # whether a beta was below 0
         self.t = 0.0
 
@@ -229,10 +227,6 @@ class Dual:
         self.inverse = 1 / np.concatenate([np.full(n + K, k.sigma_t), L])  # Sigma^-1
         self.projection = np.linalg.pinv(self.A) @ self.A
         self.x = np.zeros((len(self.edges), case.shards.d))
-        for e, (kind, i, j) in enumerate(self.edges):
-            if kind == "local":  # -mu x_e = g a
-                g = slope(self.loss, 0.0, self.y[i][j]) / len(self.y[i])
-                self.x[e] = -g * self.data[i][j] / np.sqrt(k.alpha * k.L[i][j])
         self.v = self.x.copy()
 
     def happen(self, kind: str, i: int, j: int, token: int) -> None:
@@ -346,8 +340,8 @@ def test_tvr_is_stable_on_all_walks(walk: str, tokens: int) -> None:
     ],
 )
 def test_tavr_with_one_jump(walk: str, tokens: int, converges: bool) -> None:
-    """Where it diverges on a problem with kappa of about 1000, and hence what is refused unless unsafe=true."""
-    error = error_after(TAVR(tokens=tokens, jumps=1, unsafe=True), 300_000, 1e-3, **WALKS[walk])
+    """Where it diverges on a problem with kappa of about 10,000, and hence what is refused unless unsafe=true."""
+    error = error_after(TAVR(tokens=tokens, jumps=1, unsafe=True), 600_000, 1e-4, **WALKS[walk])
     assert error <= 1e-9 if converges else error > 1
 
 

@@ -42,6 +42,10 @@ if TYPE_CHECKING:
     from dtoken.engine.dask_engine import DaskEngine
 
 
+LONG_MODEL = 2000  # features from which mixing a token and a node is worth a thread of its own
+LONG_GRADIENT = 20_000  # non-zeros of a node from which its full gradient is
+
+
 @dataclass(frozen=True)
 class Prepared:
     """A run that can begin: everything was checked and computed."""
@@ -79,7 +83,7 @@ def prepare_run(settings: Settings, watcher: Watcher | None = None) -> Prepared:
     place = (settings.store or default_store_root()) / store_key(settings.source, settings.partition, settings.labels)
     found = place.exists()
     store = ingest(settings.source, settings.partition, root=settings.store, labels=settings.labels, watcher=watcher)
-    threads = settings.engine.threads_for(store.n)
+    threads = settings.engine.threads_for(store.n, _worth_sharing(settings, store))
     problem = FiniteSum(store, get_loss(settings.problem.loss), settings.problem.sigma, threads=threads)
     watcher.stage("computing constants and optimum")
     experiment = prepare(problem, settings.method, steps, settings.time, settings.seed)
@@ -87,6 +91,13 @@ def prepare_run(settings: Settings, watcher: Watcher | None = None) -> Prepared:
         experiment = _replaying(experiment, Path(settings.schedule.replay))
     gap = problem.objective(np.zeros(problem.d)) - experiment.optimum.objective
     return Prepared(settings, store, found, experiment, gap, threads)
+
+
+def _worth_sharing(settings: Settings, store: ShardStore) -> bool:
+    """Whether a step takes longer than it takes threads to hand over a token, about a microsecond."""
+    if settings.method.draws_samples:
+        return store.d >= LONG_MODEL
+    return store.d >= LONG_MODEL or max(store.node_nonzeros) >= LONG_GRADIENT
 
 
 def _walk(settings: Settings) -> Walk:

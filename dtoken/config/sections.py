@@ -112,7 +112,7 @@ class Local:
     Parameters
     ----------
     threads
-        How many; None: one per processor.
+        How many; None: one per processor, or one where steps are too short to share.
     """
 
     threads: int | None = None
@@ -122,9 +122,9 @@ class Local:
         if self.threads is not None and not 1 <= self.threads <= 1024:
             raise InputError(f"engine.threads={self.threads} must lie between 1 and 1024; null is one per processor")
 
-    def threads_for(self, nodes: int) -> int:
-        """Threads for so many nodes: never more than nodes."""
-        return min(self.threads or _processors(), nodes)
+    def threads_for(self, nodes: int, worth_it: bool = True) -> int:
+        """Threads for so many nodes: never more than nodes; left to us, one where handing over tokens costs more."""
+        return min(self.threads or (_processors() if worth_it else 1), nodes)
 
 
 @dataclass(frozen=True)
@@ -145,7 +145,7 @@ class Dask(Faults):
 
     kind: ClassVar[str] = "dask"
 
-    def threads_for(self, nodes: int) -> int:
+    def threads_for(self, nodes: int, worth_it: bool = True) -> int:
         """Threads of this process, which prepares the run."""
         return min(_processors(), nodes)
 

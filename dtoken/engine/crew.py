@@ -14,6 +14,7 @@ from dtoken.engine.faults import Faults
 from dtoken.errors import InputError, RunError
 
 MOST_PATIENCE = 8  # times the silence that was asked for
+NEWCOMER_SECONDS = 0.3  # a worker that takes longer to answer is not worth waiting for
 
 
 class WorkersLost(Exception):
@@ -74,7 +75,7 @@ class Crew:
     def newcomers(self, known_already: Sequence[str]) -> bool:
         """Whether there are workers that answer and do not take part yet."""
         fresh = [address for name, address in self.known().items() if name not in known_already]
-        return True in self.tell(fresh, worker.ping, self._run)
+        return bool(fresh) and True in self._client.sync(self._ask, fresh, worker.ping, (self._run,), NEWCOMER_SECONDS)
 
     def tell(self, addresses: Sequence[str], function: Callable[..., Any], *arguments: Any) -> list[Any]:
         """Ask workers something that is answered at once; silence counts as an exception."""
@@ -116,14 +117,17 @@ class Crew:
             while pending:
                 wait = max(0.0, look - time.monotonic())
                 done, pending = await asyncio.wait(pending, timeout=wait, return_when=asyncio.FIRST_COMPLETED)
+                there = [a for a, call in zip(addresses, calls, strict=True) if not _is_gone(call)]
                 failed = any(isinstance(call.result(), BaseException) for call in done)
-                if not failed and time.monotonic() >= look:
-                    failed = pending != set() and await self._anyone_silent(addresses)
+                if pending and not failed and time.monotonic() >= look:
+                    there = await self._answering(addresses)
+                    failed = len(there) < len(addresses)
                     look = time.monotonic() + self._interval(len(calls))
                 if failed:  # the others would wait for the lost one for ever
-                    there = [a for a, call in zip(addresses, calls, strict=True) if not _is_gone(call)]
                     await self._ask(there, worker.abort, (self._run, generation))
-                    await asyncio.wait(calls, timeout=self._silence)
+                    still = [call for a, call in zip(addresses, calls, strict=True) if a in there]
+                    if still:
+                        await asyncio.wait(still, timeout=self._silence)
                     break
         finally:
             for call in calls:
@@ -134,17 +138,22 @@ class Crew:
         """Seconds from one look at the workers to the next: often, but the scheduler has other things to do."""
         return max(self._silence / 4, 0.01 * workers)
 
-    async def _anyone_silent(self, addresses: Sequence[str]) -> bool:
+    async def _answering(self, addresses: Sequence[str]) -> list[str]:
+        """Those who answer; if one is silent, it may be only slow, and there is more patience the next time."""
         answers = await self._ask(addresses, worker.ping, (self._run,))
-        if any(isinstance(answer, TimeoutError) for answer in answers):  # it may be only slow: more patience next time
+        if any(isinstance(answer, TimeoutError) for answer in answers):
             self._silence = min(2 * self._silence, MOST_PATIENCE * self._faults.silence)
-        return not all(answer is True for answer in answers)
+        return [address for address, answer in zip(addresses, answers, strict=True) if answer is True]
 
     async def _ask(
-        self, addresses: Sequence[str], function: Callable[..., Any], arguments: tuple[Any, ...]
+        self,
+        addresses: Sequence[str],
+        function: Callable[..., Any],
+        arguments: tuple[Any, ...],
+        seconds: float | None = None,
     ) -> list[Any]:
         questions = [self._one(address, function, arguments) for address in addresses]
-        limited = [asyncio.wait_for(question, self._silence) for question in questions]
+        limited = [asyncio.wait_for(question, seconds or self._silence) for question in questions]
         return list(await asyncio.gather(*limited, return_exceptions=True))
 
     async def _one(self, address: str, function: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:

@@ -6,9 +6,9 @@ method     contraction of the squared error, per step (gd, ...: per round)  basi
 token      eta r alpha, r about 1/3; eta alpha / 2 in the paper            proved for independent visits; observed
 tvr        as token                                                        as token
 tavr       rho                                                             proved for independent visits
-dvr        eta r alpha; eta alpha / 2 in the paper                         proved; observed
+dvr        eta r alpha; eta alpha / 2                                      by the argument for tvr; observed
 gd         1 - max(1 - s sigma, s L - 1)^2                                 proved
-nids       min(s sigma (2 - s L), gamma / 2)                               proved (Li, Shi, Yan 2019)
+nids       min(s sigma (2 - s L), gamma / 2)                               observed; its form is Li, Shi, Yan's (2019)
 extra      as nids, with s L at most 1                                     observed; linear, without a rate, is proved
 walkman    none                                                            linear is proved for least squares only
 =========  ==============================================================  ========================================
@@ -154,7 +154,7 @@ def _rate(name: str, planned: Planned, independent: bool) -> tuple[float | None,
             return 1 - max(1 - c.step * c.sigma, s_L - 1) ** 2, "proved" + heuristic
         case "nids":
             s_L = c.step * (c.L_b + c.sigma)
-            return min(c.step * c.sigma * (2 - s_L), c.gap / 2), "proved (Li, Shi, Yan 2019)" + heuristic
+            return min(c.step * c.sigma * (2 - s_L), c.gap / 2), "observed; a linear rate of this form is in Li, Shi, Yan (2019)" + heuristic
         case "extra":
             rate = min(c.step * c.sigma, c.gap / 2)
             return rate, "observed; linear convergence, without this rate, is proved for s < 1 / L" + heuristic
@@ -163,6 +163,8 @@ def _rate(name: str, planned: Planned, independent: bool) -> tuple[float | None,
     rate = getattr(c, "rate", None)
     if rate is None:
         return None, "this method states no rate"
+    if name == "dvr":
+        return float(rate), "by the argument for tvr, observed" + heuristic
     if independent:
         return float(rate), "proved" + heuristic
     if getattr(method, "jumps", 1) == "auto":

@@ -1,0 +1,111 @@
+"""Kill random workers at random times and compare the result with an undisturbed run: equal bits, every time.
+
+``python -m tests.engine.chaos --kills 100`` (``make chaos``) is the long version of the chaos test.
+"""
+
+import argparse
+import random
+import tempfile
+import threading
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from distributed import Client, LocalCluster
+
+from dtoken.algorithms import METHODS, method_class
+from dtoken.cluster.connection import quiet
+from dtoken.data.store import ShardStore
+from dtoken.engine.dask_engine import DaskEngine
+from dtoken.engine.faults import Faults
+from tests.engine.on_dask import (
+    KILL,
+    assert_equal,
+    execute,
+    local_engine,
+    make_experiment,
+    make_store,
+    send,
+    state_of,
+    worker_pids,
+)
+
+
+@dataclass
+class Killer:
+    """Kills a random worker now and then, a second one often while the first is being replaced."""
+
+    cluster: LocalCluster
+    rng: random.Random
+    pause: float
+    most: int
+    kills: int = 0
+
+    def __post_init__(self) -> None:
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._run)
+
+    def _run(self) -> None:
+        while self.kills < self.most and not self._over.wait(
+            self.rng.choice((0.1, 1.0)) * self.pause * self.rng.random()
+        ):
+            if pids := worker_pids(self.cluster):
+                self.kills += send(KILL, self.rng.choice(pids))
+
+    def __enter__(self) -> "Killer":
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        self._over.set()
+        self._thread.join()
+
+
+def chaotic_run(
+    client: Client, cluster: LocalCluster, store: ShardStore, name: str, graph: str, rng: random.Random, events: int
+) -> tuple[int, int]:
+    """One method on one graph, disturbed and undisturbed; return kills and faults."""
+    experiment = make_experiment(store, method_class(name)(), graph, "simple" if graph == "complete" else "lazy")
+    with local_engine(experiment, store) as local, tempfile.TemporaryDirectory() as folder:
+        expected, state = execute(experiment, local, events), state_of(local)
+        faults = Faults(attempts=30, silence=5.0, rejoin=rng.choice((0.0, 5.0)))
+        with (
+            DaskEngine(client, experiment, store.path, faults) as engine,
+            Killer(cluster, rng, pause=2.0, most=rng.randint(2, 4)) as killer,
+        ):
+            found = execute(experiment, engine, events, directory=Path(folder), checkpoint_every=rng.choice((1, 3)))
+            assert_equal(found, expected)
+            assert state_of(engine) == state
+            return killer.kills, engine.faults
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--kills", type=int, default=100, help="stop after so many")
+    parser.add_argument("--workers", type=int, default=3)
+    parser.add_argument("--events", type=int, default=60_000, help="of each run")
+    parser.add_argument("--seed", type=int, default=None)
+    asked = parser.parse_args()
+    seed = asked.seed if asked.seed is not None else random.SystemRandom().randrange(10**6)
+    print(f"seed {seed}", flush=True)
+    rng, kills, faults, runs, began = random.Random(seed), 0, 0, 0, time.monotonic()
+    with tempfile.TemporaryDirectory() as root, quiet():
+        store = make_store(Path(root))
+        while kills < asked.kills:
+            with (
+                LocalCluster(n_workers=asked.workers, threads_per_worker=1, dashboard_address="127.0.0.1:0") as cluster,
+                Client(cluster) as client,
+            ):
+                name, graph = rng.choice(list(METHODS)), rng.choice(("complete", "ring"))
+                if name == "tavr" and graph == "ring":
+                    graph = "complete"
+                killed, mended = chaotic_run(client, cluster, store, name, graph, rng, asked.events)
+            kills, faults, runs = kills + killed, faults + mended, runs + 1
+            print(f"{name:<8} {graph:<9} {killed} kills, {mended} recoveries: equal bits", flush=True)
+    seconds = time.monotonic() - began
+    print(f"{runs} runs, {kills} kills, {faults} recoveries, {seconds:.0f} s: equal bits every time (seed {seed})")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,86 @@
+"""Small experiments on disk, run by any engine, and what is compared: records, models and states, to the bit."""
+
+import os
+import signal
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from distributed import LocalCluster
+
+from dtoken.algorithms.contract import Method
+from dtoken.data.ingest import ingest
+from dtoken.data.partition import Partition
+from dtoken.data.store import ShardStore
+from dtoken.data.synthetic import Synthetic
+from dtoken.engine.experiment import Experiment, prepare
+from dtoken.engine.local import LocalEngine
+from dtoken.engine.parts import read_parts
+from dtoken.engine.run import Engine, Outcome, Recording, Stop, run
+from dtoken.graph import build, walk
+from dtoken.problem.finite_sum import FiniteSum
+from dtoken.problem.losses import get_loss
+from dtoken.schedule.clock import TimeModel
+
+
+def make_store(root: Path, nodes: int = 6, rows: int = 120) -> ShardStore:
+    return ingest(Synthetic(rows=rows, features=6), Partition(nodes), root=root)
+
+
+def make_experiment(store: ShardStore, method: Method, graph: str = "complete", kind: str = "simple") -> Experiment:
+    problem = FiniteSum(store, get_loss("logistic"), 0.05)
+    return prepare(problem, method, walk(build(graph, store.n), kind), TimeModel(), seed=3)
+
+
+def local_engine(experiment: Experiment, store: ShardStore) -> LocalEngine:
+    return LocalEngine(experiment.method, experiment.constants, store, experiment.problem.loss, 1)
+
+
+def execute(experiment: Experiment, engine: Engine, events: int = 3000, **options: Any) -> Outcome:
+    every = 5.0 if events < 10_000 else 50.0
+    return run(experiment, engine, Stop(events=events), Recording(every_passes=every), **options)
+
+
+def state_of(engine: Engine) -> dict[tuple[str, int], bytes]:
+    """All numbers of all nodes and tokens, whoever hosts them."""
+    found = {}
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        engine.save(folder, folder)
+        for part in read_parts(folder):
+            for field, array in part.arrays.items():
+                owners = part.tokens if field.startswith("tokens/") else part.nodes
+                for place, owner in enumerate(owners.tolist()):
+                    own = array[place : place + 1]
+                    if field.startswith("nodes/") and len(array) == part.first[-1] != len(owners):
+                        own = array[part.first[place] : part.first[place + 1]]
+                    found[field, owner] = own.tobytes()
+    return found
+
+
+def assert_equal(a: Outcome, b: Outcome) -> None:
+    assert a.failure == b.failure
+    assert [without_wall(record) for record in a.records] == [without_wall(record) for record in b.records]
+    np.testing.assert_array_equal(a.models.tokens, b.models.tokens)
+    np.testing.assert_array_equal(a.models.nodes, b.models.nodes)
+
+
+def without_wall(record: Any) -> dict[str, Any]:
+    return {key: value for key, value in record.as_dict().items() if key != "wall"}
+
+
+def worker_pids(cluster: LocalCluster) -> list[int]:
+    pids = [nanny.process.pid for nanny in list(cluster.workers.values()) if nanny.process is not None]
+    return [pid for pid in pids if pid]
+
+
+def send(signal_number: int, pid: int) -> bool:
+    try:
+        os.kill(pid, signal_number)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+KILL, STOP, CONTINUE = signal.SIGKILL, signal.SIGSTOP, signal.SIGCONT

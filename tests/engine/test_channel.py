@@ -1,0 +1,180 @@
+"""The token channel: what arrives, what is sent away, and that nothing waits for ever or is left open."""
+
+import socket
+import ssl
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+import pytest
+from distributed import Security
+
+from dtoken.engine.channel import HELLO, Encryption, Listener, Mesh
+
+SECRET = b"s" * 32
+
+
+def encryption() -> Encryption:
+    security: Any = Security.temporary()
+    return Encryption(
+        security.get_listen_args("worker")["ssl_context"], security.get_connection_args("worker")["ssl_context"]
+    )
+
+
+class End:
+    """One host of a mesh with an array of tokens."""
+
+    def __init__(self, me: int, listener: Listener, tokens: int, d: int) -> None:
+        self.me, self.listener = me, listener
+        self.tokens = np.zeros((tokens, d))
+        self.arrived: list[tuple[int, int]] = []
+        self.lost: list[int] = []
+        self.changed = threading.Condition()
+
+    def connect(self, addresses: list[Any], generation: int) -> Mesh:
+        return Mesh(self.listener, self.me, addresses, generation, self.place, self.on_arrival, self.lost.append)
+
+    def place(self, token: int, turn: int) -> list[memoryview]:
+        return [memoryview(self.tokens[token]).cast("B")]
+
+    def on_arrival(self, token: int, turn: int) -> None:
+        with self.changed:
+            self.arrived.append((token, turn))
+            self.changed.notify_all()
+
+    def wait(self, count: int) -> None:
+        with self.changed:
+            assert self.changed.wait_for(lambda: len(self.arrived) >= count, 10)
+
+
+@pytest.fixture(params=["tcp", "tls"])
+def ends(request: pytest.FixtureRequest) -> Any:
+    secure = encryption() if request.param == "tls" else None
+    listeners = [Listener("127.0.0.1", SECRET, secure) for _ in range(3)]
+    yield [End(me, listener, 4, 50_000) for me, listener in enumerate(listeners)]
+    for listener in listeners:
+        listener.close()
+
+
+def meshes(ends: list[End], generation: int = 1) -> list[Mesh]:
+    addresses = [end.listener.address for end in ends]
+    with ThreadPoolExecutor(len(ends)) as pool:
+        return list(pool.map(lambda end: end.connect(addresses, generation), ends))
+
+
+def test_tokens_arrive_unchanged_between_all_pairs_while_both_send(ends: list[End]) -> None:
+    connected = meshes(ends)
+    rng = np.random.default_rng(0)
+    for end in ends:
+        end.tokens[end.me] = rng.standard_normal(50_000)
+
+    def send(end: End) -> None:
+        for turn in range(20):
+            for peer in range(3):
+                if peer != end.me:
+                    connected[end.me].send(peer, end.me, turn)
+
+    with ThreadPoolExecutor(3) as pool:
+        list(pool.map(send, ends))
+    for end in ends:
+        end.wait(40)
+        for peer in ends:
+            np.testing.assert_array_equal(end.tokens[peer.me], peer.tokens[peer.me])
+    assert not any(end.lost for end in ends)
+    for mesh in connected:
+        mesh.close()
+
+
+def test_a_peer_that_goes_away_is_noticed(ends: list[End]) -> None:
+    connected = meshes(ends)
+    connected[1].close()
+    deadline = time.monotonic() + 5
+    while not (ends[0].lost and ends[2].lost) and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert ends[0].lost == [1]
+    assert ends[2].lost == [1]
+    for mesh in connected:
+        mesh.close()
+
+
+def test_ending_a_generation_wakes_up_who_waits_for_a_connection_and_the_next_one_works(ends: list[End]) -> None:
+    addresses = [end.listener.address for end in ends]
+    with ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(ends[0].connect, addresses, 1)  # the others never come
+        time.sleep(0.2)
+        began = time.monotonic()
+        ends[0].listener.end(1)
+        with pytest.raises(ConnectionError, match="given up"):
+            waiting.result(5)
+        assert time.monotonic() - began < 2
+    connected = meshes(ends, generation=2)
+    connected[0].send(1, 0, 7)
+    ends[1].wait(1)
+    assert ends[1].arrived == [(0, 7)]
+    for mesh in connected:
+        mesh.close()
+
+
+def test_an_old_generation_is_sent_away(ends: list[End]) -> None:
+    listener = ends[0].listener
+    listener.end(5)
+    stale = ends[1].listener.connect(listener.address, 5, 1)
+    stale.settimeout(5)
+    assert stale.recv(1) == b""
+    stale.close()
+
+
+def test_threads_and_sockets_are_gone_afterwards(ends: list[End]) -> None:
+    for generation in range(1, 4):
+        for mesh in meshes(ends, generation):
+            mesh.close()
+    ports = [end.listener.address for end in ends]
+    for end in ends:
+        end.listener.close()
+    deadline = time.monotonic() + 5
+    while any(thread.name.startswith("dtoken-") for thread in threading.enumerate()) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    assert not [thread.name for thread in threading.enumerate() if thread.name.startswith("dtoken-")]
+    for port in ports:
+        with pytest.raises(OSError, match="refused"):
+            socket.create_connection(port, 1)
+
+
+def hello(secret: bytes) -> bytes:
+    return HELLO.pack(secret, 1, 1)
+
+
+def test_a_wrong_secret_is_dropped_without_a_word() -> None:
+    listener = Listener("127.0.0.1", SECRET)
+    with socket.create_connection(listener.address, 5) as stranger:
+        stranger.sendall(hello(b"x" * 32))
+        assert stranger.recv(1) == b""
+    assert not listener._waiting
+    listener.close()
+
+
+@pytest.mark.parametrize("certificate", ["none", "of another authority", "plain TCP"])
+def test_tls_lets_nobody_in_without_the_certificate_even_with_the_secret(certificate: str) -> None:
+    listener = Listener("127.0.0.1", SECRET, encryption())
+    with socket.create_connection(listener.address, 5) as plain:
+        stranger: Any = plain
+        answer = b""
+        try:
+            if certificate != "plain TCP":
+                context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+                context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+                stranger = (encryption().client if certificate == "of another authority" else context).wrap_socket(
+                    plain
+                )
+            stranger.sendall(hello(SECRET))
+            answer = stranger.recv(1)
+        except OSError:
+            pass
+        finally:
+            stranger.close()
+    assert answer == b"" or certificate == "plain TCP"  # a TLS server may tell a plain client in an alert
+    time.sleep(0.1)
+    assert not listener._waiting
+    listener.close()

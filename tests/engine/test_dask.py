@@ -1,0 +1,164 @@
+"""The Dask engine without faults: equal bits for every method on any number of workers, alone or beside others."""
+
+import logging
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from distributed import Client, LocalCluster, Security
+
+import dtoken
+from dtoken.algorithms import METHODS, method_class
+from dtoken.data.store import ShardStore
+from dtoken.engine.dask_engine import DaskEngine
+from dtoken.engine.faults import Faults
+from dtoken.engine.worker import Hosts
+from dtoken.errors import InputError, RunError
+from tests.engine.on_dask import (
+    assert_equal,
+    execute,
+    local_engine,
+    make_experiment,
+    make_store,
+    state_of,
+    without_wall,
+)
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> ShardStore:
+    return make_store(tmp_path_factory.mktemp("stores"))
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[LocalCluster]:
+    with LocalCluster(
+        n_workers=1,
+        threads_per_worker=1,
+        dashboard_address="127.0.0.1:0",
+        host="127.0.0.1",
+        silence_logs=logging.CRITICAL,
+    ) as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def client(cluster: LocalCluster) -> Iterator[Client]:
+    with Client(cluster) as found:
+        yield found
+
+
+def scale(cluster: LocalCluster, client: Client, workers: int) -> None:
+    cluster.scale(workers)
+    while len(client.scheduler_info(n_workers=-1)["workers"]) != workers:
+        cluster.sync(cluster._correct_state)
+
+
+def compare(client: Client, store: ShardStore, name: str, graph: str = "complete", kind: str = "simple") -> DaskEngine:
+    experiment = make_experiment(store, method_class(name)(), graph, kind)
+    with local_engine(experiment, store) as local, DaskEngine(client, experiment, store.path) as engine:
+        assert_equal(execute(experiment, engine), execute(experiment, local))
+        assert state_of(engine) == state_of(local)
+        assert engine.faults == 0
+        return engine
+
+
+@pytest.mark.parametrize("workers", [1, 2, 3, 4])
+def test_equal_bits_for_all_methods(cluster: LocalCluster, client: Client, store: ShardStore, workers: int) -> None:
+    scale(cluster, client, workers)
+    for name in METHODS:
+        engine = compare(client, store, name)
+        assert engine.workers == workers
+        assert all(tally.hops > 0 for tally in engine.tallies.values()) == (workers > 1)
+    compare(client, store, "tvr", "ring", "lazy")
+
+
+def test_no_task_is_ever_created_and_the_workers_forget_the_run(client: Client, store: ShardStore) -> None:
+    def known(dask_scheduler: Any) -> tuple[int, int]:
+        return len(dask_scheduler.tasks), dask_scheduler.transition_counter
+
+    before = client.run_on_scheduler(known)
+    compare(client, store, "tvr")
+    assert client.run_on_scheduler(known) == before
+    seats = client.run(lambda dask_worker: len(dask_worker.plugins[Hosts.name].seats))
+    assert set(seats.values()) == {0}
+
+
+def test_more_workers_than_nodes(cluster: LocalCluster, client: Client, tmp_path: Path) -> None:
+    scale(cluster, client, 4)
+    engine = compare(client, make_store(tmp_path, nodes=3), "tvr")
+    assert engine.workers == 3
+
+
+def test_two_runs_share_a_cluster_at_the_same_time(cluster: LocalCluster, client: Client, store: ShardStore) -> None:
+    scale(cluster, client, 2)
+    with ThreadPoolExecutor(2) as pool:
+        list(pool.map(lambda name: compare(client, store, name), ["tvr", "gd", "token", "tvr"]))
+
+
+def test_with_tls(store: ShardStore) -> None:
+    with (
+        LocalCluster(
+            n_workers=2,
+            threads_per_worker=1,
+            dashboard_address="127.0.0.1:0",
+            protocol="tls://",
+            security=Security.temporary(),
+            silence_logs=logging.CRITICAL,
+        ) as cluster,
+        Client(cluster) as client,
+    ):
+        for name in METHODS:
+            compare(client, store, name)
+        listeners = client.run(lambda dask_worker: dask_worker.address)
+        assert all(address.startswith("tls://") for address in listeners.values())
+        with pytest.raises(OSError):  # noqa: PT011 - which one depends on who gives up first
+            Client(cluster.scheduler_address.replace("tls://", "tcp://"), timeout=1)
+
+
+def test_the_api_uses_a_client_and_gives_what_the_local_engine_gives(
+    cluster: LocalCluster, client: Client, tmp_path: Path
+) -> None:
+    scale(cluster, client, 2)
+    settings = {"nodes": 4, "stop": {"passes": 4}, "data": {"kind": "synthetic", "rows": 80, "store": tmp_path}}
+    local = dtoken.run(**settings, record={"events": True}, directory=tmp_path / "local")
+    found = dtoken.run(**settings, engine="dask", client=client, record={"events": True}, directory=tmp_path / "dask")
+    assert [without_wall(record) for record in found.records] == [without_wall(record) for record in local.records]
+    np.testing.assert_array_equal(found.theta, local.theta)
+    assert (tmp_path / "dask/events.parquet").stat().st_size == (tmp_path / "local/events.parquet").stat().st_size
+    facts = found.summary["engine"]
+    assert set(facts["workers"]) == {"0", "1"}
+    assert facts["tau_comm"] > 0
+    assert facts["tau_comp"] > 0
+    assert facts["faults"] == 0
+
+
+def test_inside_a_task_the_cluster_of_the_task_is_used(cluster: LocalCluster, client: Client, tmp_path: Path) -> None:
+    scale(cluster, client, 2)
+    settings = {"nodes": 4, "stop": {"passes": 2}, "data": {"kind": "synthetic", "rows": 80, "store": str(tmp_path)}}
+
+    def task() -> tuple[list[float], int]:
+        result = dtoken.run(**settings, engine="dask", cluster="local")
+        return result.theta.tolist(), len(result.summary["engine"]["workers"])
+
+    theta, workers = client.submit(task, pure=False).result(timeout=60)
+    assert workers == 2
+    np.testing.assert_array_equal(theta, dtoken.run(**settings).theta)
+
+
+def test_a_cluster_without_workers_is_named(store: ShardStore) -> None:
+    with (
+        LocalCluster(n_workers=0, dashboard_address="127.0.0.1:0", silence_logs=logging.CRITICAL) as cluster,
+        Client(cluster) as client,
+        pytest.raises(RunError, match="the cluster has no workers"),
+    ):
+        DaskEngine(client, make_experiment(store, method_class("tvr")()), store.path, Faults(start=0.2))
+
+
+def test_a_store_that_workers_cannot_see_is_named(client: Client, store: ShardStore, tmp_path: Path) -> None:
+    experiment = make_experiment(store, method_class("tvr")())
+    with pytest.raises((InputError, RunError), match="elsewhere"):
+        DaskEngine(client, experiment, tmp_path / "elsewhere")

@@ -154,7 +154,8 @@ def _rate(name: str, planned: Planned, independent: bool) -> tuple[float | None,
             return 1 - max(1 - c.step * c.sigma, s_L - 1) ** 2, "proved" + heuristic
         case "nids":
             s_L = c.step * (c.L_b + c.sigma)
-            return min(c.step * c.sigma * (2 - s_L), c.gap / 2), "observed; a linear rate of this form is in Li, Shi, Yan (2019)" + heuristic
+            rate = min(c.step * c.sigma * (2 - s_L), c.gap / 2)
+            return rate, "observed; a linear rate of this form is in Li, Shi, Yan (2019)" + heuristic
         case "extra":
             rate = min(c.step * c.sigma, c.gap / 2)
             return rate, "observed; linear convergence, without this rate, is proved for s < 1 / L" + heuristic

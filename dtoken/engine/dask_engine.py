@@ -33,6 +33,8 @@ from dtoken.schedule.events import Events
 from dtoken.schedule.samples import Samples
 from dtoken.schedule.stream import Start
 
+PROBES = 8  # round trips that are timed before the first event
+
 T = TypeVar("T")
 
 
@@ -217,18 +219,19 @@ class DaskEngine:
         self._call_each(worker.host_nodes, [(assignment, me) for me in range(self.workers)])
         self._call(worker.connect, self._run, doors, self._generation)
         if self.hop_seconds is None and self.workers > 1:
-            self._probe()
+            self.hop_seconds = min(self.probe(PROBES))
         self._call(worker.restore, self._run, self._cut.number, self._cut.folder)
         if self._cut.since:
             self._call(worker.run_epoch, self._run, self._cut.since)
         self._assembled = True
 
-    def _probe(self) -> None:
-        """Time a message between the first and the last host: on different machines, where there are several."""
+    def probe(self, trips: int) -> list[float]:
+        """Seconds of messages between the first and the last host: on different machines, where there are several."""
         last = self.workers - 1
         peers: list[int | None] = [last, *[None] * (last - 1), 0]
-        answers = self._call_each(worker.probe, [(self._run, peer, me == 0) for me, peer in enumerate(peers)])
-        self.hop_seconds = answers[0]
+        answers = self._call_each(worker.probe, [(self._run, peer, me == 0, trips) for me, peer in enumerate(peers)])
+        taken: list[float] = answers[0]
+        return taken
 
     def _assignment(self) -> Assignment:
         experiment = self._experiment

@@ -28,7 +28,6 @@ from dtoken.schedule.samples import Samples
 
 PATIENCE = 300  # looks for a token before the thread sleeps until one arrives
 REPORT, PROBE = -1, -2  # as turns: a model for measuring, a message whose way is timed
-PROBES = 8  # round trips that are timed
 
 
 class PeerLost(ConnectionError):
@@ -208,18 +207,20 @@ class Host:
         self._wait_until(come)
         self._tally.waiting += time.perf_counter() - began
 
-    def probe(self, peer: int, asks: bool) -> float:
-        """Send a message of the size of a token to and fro; return the seconds of one way, the shortest seen."""
-        shortest = float("inf")
-        for trip in range(1, PROBES + 1):
+    def probe(self, peer: int, asks: bool, trips: int) -> list[float]:
+        """Send a message of the size of a token to and fro; return the seconds of one way, for each trip."""
+        taken = []
+        for trip in range(1, trips + 1):
             began = time.perf_counter()
             if asks:
                 self._deliver(0, peer, PROBE)
             self._wait_until(lambda trip=trip: self._probes >= trip)  # type: ignore[misc]
-            shortest = min(shortest, (time.perf_counter() - began) / 2)
+            taken.append((time.perf_counter() - began) / 2)
             if not asks:
                 self._deliver(0, peer, PROBE)
-        return shortest
+        with self._arrived:
+            self._probes -= trips  # the next ones may have come already
+        return taken
 
     def measure(self, t: float) -> Measurement:
         """Measure the hosted nodes, and all models that are reported, of which every host gets a copy first."""

@@ -19,6 +19,7 @@ from dtoken.cluster.connection import quiet
 from dtoken.data.store import ShardStore
 from dtoken.engine.dask_engine import DaskEngine
 from dtoken.engine.faults import Faults
+from dtoken.engine.run import Watch
 from tests.engine.on_dask import (
     KILL,
     assert_equal,
@@ -47,11 +48,16 @@ class Killer:
         self._thread = threading.Thread(target=self._run)
 
     def _run(self) -> None:
-        while self.kills < self.most and not self._over.wait(
-            self.rng.choice((0.1, 1.0)) * self.pause * self.rng.random()
-        ):
-            if pids := worker_pids(self.cluster):
-                self.kills += send(KILL, self.rng.choice(pids))
+        while self.kills < self.most and not self._over.wait(self._pause()):
+            self.kill()
+
+    def _pause(self) -> float:
+        return self.rng.choice((0.1, 1.0)) * self.pause * self.rng.random()
+
+    def kill(self) -> None:
+        """Kill one now."""
+        if pids := worker_pids(self.cluster):
+            self.kills += send(KILL, self.rng.choice(pids))
 
     def __enter__(self) -> "Killer":
         self._thread.start()
@@ -74,7 +80,12 @@ def chaotic_run(
             DaskEngine(client, experiment, store.path, faults) as engine,
             Killer(cluster, rng, pause=2.0, most=rng.randint(2, 4)) as killer,
         ):
-            found = execute(experiment, engine, events, directory=Path(folder), checkpoint_every=rng.choice((1, 3)))
+            moments = iter(
+                rng.sample([True, True, False, False], 4)
+            )  # two kills for certain, if the run is long enough
+            watch = Watch(record=lambda _: killer.kill() if next(moments, False) else None)
+            every = rng.choice((1, 3))
+            found = execute(experiment, engine, events, directory=Path(folder), checkpoint_every=every, watch=watch)
             assert_equal(found, expected)
             assert state_of(engine) == state
             return killer.kills, engine.faults

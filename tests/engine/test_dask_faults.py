@@ -60,7 +60,8 @@ def cluster() -> Iterator[LocalCluster]:
 @pytest.fixture
 def client(cluster: LocalCluster) -> Iterator[Client]:
     with Client(cluster) as found:
-        cluster.scale(3)
+        missing = 3 - len(found.scheduler_info(n_workers=-1)["workers"])
+        cluster.scale(len(cluster.worker_spec) + max(0, missing))  # it counts retired ones
         found.wait_for_workers(3, timeout=30)
         yield found
 
@@ -129,7 +130,7 @@ def test_new_workers_are_used_from_the_next_cut_on(
 ) -> None:
     with DaskEngine(client, experiment, store.path) as engine:
         before = engine.workers
-        cluster.scale(before + 1)
+        cluster.scale(len(cluster.worker_spec) + 1)
         client.wait_for_workers(before + 1, timeout=30)
         found = execute(experiment, engine, EVENTS, directory=tmp_path, checkpoint_every=1)
         assert engine.workers == before + 1
@@ -140,7 +141,7 @@ def test_new_workers_are_used_from_the_next_cut_on(
 def test_a_stretch_that_always_kills_its_worker_ends_the_run_with_a_sentence(
     client: Client, cluster: LocalCluster, store: ShardStore, experiment: Experiment, tmp_path: Path
 ) -> None:
-    with DaskEngine(client, experiment, store.path, Faults(attempts=3)) as engine:
+    with DaskEngine(client, experiment, store.path, Faults(attempts=3, rejoin=1.0)) as engine:
         execute(experiment, engine, 2000, directory=tmp_path, checkpoint_every=1)
         call = engine._call
 
@@ -184,7 +185,7 @@ def test_a_mistake_in_a_method_is_told_with_its_traceback(
 
 
 def test_a_driver_that_is_killed_continues_when_it_is_started_again(tmp_path: Path) -> None:
-    settings = ["nodes=4", "data.rows=400", f"data.store={tmp_path}/stores", "stop.passes=40", "checkpoint.every=1"]
+    settings = ["nodes=4", "data.rows=400", f"data.store={tmp_path}/stores", "stop.passes=16", "checkpoint.every=1"]
     command = [sys.executable, "-m", "dtoken.cli.run", *settings]
     on_dask = [*command, "engine=dask", "record.every_passes=2", f"hydra.run.dir={tmp_path}/run"]
     first = subprocess.Popen(on_dask, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, start_new_session=True)

@@ -1,0 +1,85 @@
+"""Clusters as settings: what is refused, what is kept out of a run's identity, what batch systems are asked for."""
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from dtoken.cluster import CLUSTERS, LocalWorkers, described
+from dtoken.cluster.jobs import Jobs
+from dtoken.config.settings import make_settings
+from dtoken.config.values import defaults
+from dtoken.errors import InputError
+
+CONF = Path(__file__).parents[2] / "conf" / "cluster"
+BATCH = [kind for kind, cluster in CLUSTERS.items() if issubclass(cluster, Jobs)]
+
+
+@pytest.mark.parametrize("kind", CLUSTERS)
+def test_every_cluster_has_a_commented_file_whose_keys_exist(kind: str) -> None:
+    text = (CONF / f"{kind}.yaml").read_text()
+    keys = yaml.safe_load(text)
+    assert keys.pop("kind") == kind
+    assert set(keys) <= set(defaults(CLUSTERS[kind]))
+    assert f"cluster={kind}" in text
+
+
+@pytest.mark.parametrize(
+    ("cluster", "message"),
+    [
+        ({"kind": "local", "workers": 0}, "cluster.workers=0 must be at least 1"),
+        ({"kind": "local", "worker": 2}, "Did you mean cluster.workers"),
+        ({"kind": "slurmm"}, "did you mean slurm"),
+        ({"kind": "address"}, "needs cluster.address"),
+        ({"kind": "address", "address": "tcp://a:1"}, "is not encrypted"),
+        ({"kind": "address", "address": "tls://a:1"}, "needs cluster.ca"),
+        ({"kind": "htcondor", "queue": "short"}, "means nothing to htcondor"),
+        ({"kind": "slurm", "options": 3}, "keys and values"),
+    ],
+)
+def test_what_cannot_be_is_refused_in_a_sentence(cluster: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        make_settings(engine="dask", cluster=cluster)
+
+
+def test_engine_and_cluster_do_not_change_the_identity_of_a_run() -> None:
+    one = make_settings()
+    other = make_settings(engine={"kind": "dask", "attempts": 3}, cluster={"kind": "slurm", "workers": 9})
+    assert one.identity() == other.identity()
+    assert other.as_config()["cluster"]["workers"] == 9
+
+
+def test_tls_is_on_wherever_others_can_reach_the_cluster() -> None:
+    assert not LocalWorkers().tls
+    assert all(defaults(CLUSTERS[kind])["tls"] for kind in CLUSTERS if kind != "local")
+
+
+def test_a_missing_batch_system_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", os.devnull)
+    with pytest.raises(InputError, match="needs the command sbatch"), CLUSTERS["slurm"]().open():
+        pass
+
+
+@pytest.mark.parametrize("kind", BATCH)
+def test_a_job_is_asked_for_with_what_was_given_and_with_tls(kind: str, tmp_path: Path) -> None:
+    import dask_jobqueue
+
+    given: dict[str, Any] = {"cores": 3, "memory": "5GB", "shared": tmp_path / "tls"}
+    if kind != "htcondor":
+        given |= {"queue": "fast", "account": "us", "walltime": "02:00" if kind == "lsf" else "02:00:00"}
+    if kind == "oar":
+        given["options"] = {"memory_per_core_property_name": "not_applicable"}  # or dask-jobqueue warns
+    cluster = CLUSTERS[kind](**given)
+    with getattr(dask_jobqueue, cluster.system)(**cluster.arguments()) as started:
+        script = started.job_script()
+    assert "--tls-key" in script
+    assert "tls://" in script
+    assert str(tmp_path / "tls") in script
+    assert (tmp_path / "tls").stat().st_mode & 0o077 == 0
+    assert kind == "htcondor" or ("fast" in script and "us" in script)
+
+
+def test_options_are_not_written_into_summaries() -> None:
+    assert "options" not in described(CLUSTERS["slurm"](options={"job_script_prologue": ["export PASSWORD=x"]}))

@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 DEMO := dtoken/data/embedded/tiny.svm.xz
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint format docs bench clean
+.PHONY: help demo test lint format docs bench chaos clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -43,8 +43,11 @@ docs: $(VENV)/.installed-test  ## check the documentation: links, and its exampl
 	$(BIN)/python docs/check_links.py
 	$(BIN)/python -m pytest --quiet README.md docs
 
-bench: $(VENV)/.installed-test  ## measure ingest and reading in a minute (docs/performance.md)
-	$(BIN)/python benchmarks/ingest.py --size small
+bench: $(VENV)/.installed-test  ## measure, small: ingest, events, time to accuracy (docs/performance.md has the full sizes)
+	for name in ingest events accuracy; do $(BIN)/python benchmarks/$$name.py --size small || exit; done
+
+chaos: $(VENV)/.installed-test  ## kill a hundred Dask workers in runs of all methods; every result must stay the same
+	$(BIN)/python -m tests.engine.chaos --kills 100
 
 clean:  ## remove the virtual environment, the demo and what tools left behind
 	rm -rf $(VENV) demo build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis

@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 from distributed import Client, LocalCluster
+from distributed.core import Status
 
 from dtoken.algorithms import method_class
 from dtoken.data.store import ShardStore
@@ -60,9 +61,9 @@ def cluster() -> Iterator[LocalCluster]:
 @pytest.fixture
 def client(cluster: LocalCluster) -> Iterator[Client]:
     with Client(cluster) as found:
-        missing = 3 - len(found.scheduler_info(n_workers=-1)["workers"])
-        cluster.scale(len(cluster.worker_spec) + max(0, missing))  # it counts retired ones
-        found.wait_for_workers(3, timeout=30)
+        nannies = [nanny for nanny in cluster.workers.values() if nanny.status == Status.running]
+        cluster.scale(len(cluster.worker_spec) + max(0, 3 - len(nannies)))  # it counts retired ones
+        found.wait_for_workers(max(3, len(nannies)), timeout=30)  # those that the test before killed are back
         yield found
 
 
@@ -105,14 +106,15 @@ def test_a_stopped_worker_is_survived_and_may_come_back(
     notes: list[str] = []
     try:
         with DaskEngine(client, experiment, store.path, Faults(silence=1.0, rejoin=0.5), notes.append) as engine:
+            before = engine.workers
             with meanwhile(0.3, lambda: send(STOP, stopped)):
                 found = execute(experiment, engine, EVENTS, directory=tmp_path, checkpoint_every=2)
             assert engine.faults >= 1
-            assert engine.workers == 2
+            assert engine.workers == before - 1
     finally:
         send(CONTINUE, stopped)
     assert_equal(found, expected)
-    assert "went on with 2 workers" in notes[0]
+    assert f"went on with {before - 1} workers" in notes[0]
 
 
 def test_retirement_and_scaling_are_survived(

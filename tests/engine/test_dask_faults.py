@@ -6,23 +6,21 @@ import random
 import signal
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 from distributed import Client, LocalCluster
-from distributed.core import Status
 
 from dtoken.algorithms import method_class
 from dtoken.data.store import ShardStore
 from dtoken.engine.dask_engine import DaskEngine
 from dtoken.engine.experiment import Experiment
 from dtoken.engine.faults import Faults
-from dtoken.engine.run import Outcome
+from dtoken.engine.recorder import Record
+from dtoken.engine.run import Outcome, Watch
 from dtoken.errors import RunError
 from tests.engine.chaos import chaotic_run
 from tests.engine.on_dask import (
@@ -46,8 +44,9 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> ShardStore:
     return make_store(tmp_path_factory.mktemp("stores"))
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def cluster() -> Iterator[LocalCluster]:
+    """A new one for each test: what one does to workers must not meet the next."""
     with LocalCluster(
         n_workers=3,
         threads_per_worker=1,
@@ -61,9 +60,7 @@ def cluster() -> Iterator[LocalCluster]:
 @pytest.fixture
 def client(cluster: LocalCluster) -> Iterator[Client]:
     with Client(cluster) as found:
-        nannies = [nanny for nanny in cluster.workers.values() if nanny.status == Status.running]
-        cluster.scale(len(cluster.worker_spec) + max(0, 3 - len(nannies)))  # it counts retired ones
-        found.wait_for_workers(max(3, len(nannies)), timeout=30)  # those that the test before killed are back
+        found.wait_for_workers(3, timeout=60)
         yield found
 
 
@@ -78,16 +75,16 @@ def expected(experiment: Experiment, store: ShardStore) -> Outcome:
         return execute(experiment, local, EVENTS)
 
 
-@contextmanager
-def meanwhile(delay: float, action: Callable[[], Any]) -> Iterator[None]:
-    """Let something happen in the middle of a run."""
-    timer = threading.Timer(delay, action)
-    timer.start()
-    try:
-        yield
-    finally:
-        timer.cancel()
-        timer.join()
+def at_record(number: int, action: Callable[[], Any]) -> Watch:
+    """Let something happen in the middle of a run, however fast it is: when so many records have been made."""
+    made: list[Record] = []
+
+    def record(new: Record) -> None:
+        made.append(new)
+        if len(made) == number:
+            action()
+
+    return Watch(record=record)
 
 
 @pytest.mark.parametrize("graph", ["ring", "complete"])
@@ -107,8 +104,8 @@ def test_a_stopped_worker_is_survived_and_may_come_back(
     try:
         with DaskEngine(client, experiment, store.path, Faults(silence=1.0, rejoin=0.5), notes.append) as engine:
             before = engine.workers
-            with meanwhile(0.3, lambda: send(STOP, stopped)):
-                found = execute(experiment, engine, EVENTS, directory=tmp_path, checkpoint_every=2)
+            watch = at_record(2, lambda: send(STOP, stopped))
+            found = execute(experiment, engine, EVENTS, directory=tmp_path, checkpoint_every=2, watch=watch)
             assert engine.faults >= 1
             assert engine.workers == before - 1
     finally:
@@ -121,8 +118,8 @@ def test_retirement_and_scaling_are_survived(
     client: Client, cluster: LocalCluster, store: ShardStore, experiment: Experiment, expected: Outcome, tmp_path: Path
 ) -> None:
     with DaskEngine(client, experiment, store.path, Faults(rejoin=0.2)) as engine:
-        with meanwhile(0.3, lambda: client.retire_workers([next(iter(engine._workers.values()))])):
-            found = execute(experiment, engine, EVENTS, directory=tmp_path, checkpoint_every=1)
+        watch = at_record(2, lambda: client.retire_workers([next(iter(engine._workers.values()))]))
+        found = execute(experiment, engine, EVENTS, directory=tmp_path, checkpoint_every=1, watch=watch)
         assert engine.faults >= 1
     assert_equal(found, expected)
 

@@ -58,6 +58,13 @@ def resolve(events, samples, first, row):  # type: ignore[no-untyped-def]
         row[event] = row_of(samples, first, events.node[event], events.draw[event])
 
 
+def start(method: Any, c: Any, rows: Any) -> tuple[Any, Any]:
+    """The initial states."""
+    nodes, tokens = method.start(c, rows)
+    method.begin(c, rows, nodes)
+    return nodes, tokens
+
+
 class Bench:
     """A method on a store over the complete graph."""
 
@@ -82,7 +89,7 @@ class Bench:
             engine.run(self.events.between(0, 0))
             rates = []
             for _ in range(3):
-                engine.nodes, engine.tokens = self.method.start(self.c, engine.rows)
+                engine.nodes, engine.tokens = start(self.method, self.c, engine.rows)
                 began = time.perf_counter()
                 for part in range(SEGMENTS):  # as a run does it: segment by segment
                     size = self.events.size // SEGMENTS
@@ -98,7 +105,7 @@ class Bench:
             resolve(events, engine.samples, rows.first, row)
             run, rates = bare_loop(self.method), []
             for count in (10, *[events.size] * 3):  # the first compiles
-                nodes, tokens = self.method.start(self.c, rows)
+                nodes, tokens = start(self.method, self.c, rows)
                 arrays = [array[:count] for array in (events.kind, events.node, row, events.token, events.at)]
                 began = time.perf_counter()
                 run(*arrays, self.c, rows, nodes, tokens)

@@ -24,11 +24,14 @@ from dtoken.engine.experiment import Experiment, prepare
 from dtoken.engine.facts import speed, worker_facts
 from dtoken.engine.faults import Faults
 from dtoken.engine.local import LocalEngine
+from dtoken.engine.memory import parse_memory
 from dtoken.engine.recorder import Record
 from dtoken.engine.run import Outcome, Watch, run
 from dtoken.errors import InputError
+from dtoken.estimate import store_need
 from dtoken.graph.topologies import build
 from dtoken.graph.walks import Walk, walk
+from dtoken.memory_samples import MemorySamples
 from dtoken.problem.finite_sum import FiniteSum
 from dtoken.problem.losses import get_loss
 from dtoken.provenance import now, provenance
@@ -44,6 +47,8 @@ if TYPE_CHECKING:
 
 LONG_MODEL = 2000  # features from which mixing a token and a node is worth a thread of its own
 LONG_GRADIENT = 20_000  # non-zeros of a node from which its full gradient is
+KEPT = 256 * 1024**2  # bytes of rows that are kept between the passes that prepare a run
+READING = 50_000_000  # bytes of the chunks that a thread has at hand in such a pass
 
 
 @dataclass(frozen=True)
@@ -84,12 +89,17 @@ def prepare_run(settings: Settings, watcher: Watcher | None = None) -> Prepared:
     found = place.exists()
     store = ingest(settings.source, settings.partition, root=settings.store, labels=settings.labels, watcher=watcher)
     threads = settings.engine.threads_for(store.n, _worth_sharing(settings, store))
-    problem = FiniteSum(store, get_loss(settings.problem.loss), settings.problem.sigma, threads=threads)
+    budget = parse_memory("engine.memory", settings.engine.memory)
+    if isinstance(settings.engine, Local):
+        store_need(settings, store).room(budget)  # or a sentence, before any work
+    kept = KEPT if budget is None else max(0, min(KEPT, budget - threads * READING))
+    problem = FiniteSum(store, get_loss(settings.problem.loss), settings.problem.sigma, kept, threads)
     watcher.stage("computing constants and optimum")
     experiment = prepare(problem, settings.method, steps, settings.time, settings.seed)
     if settings.schedule.replay is not None:
         experiment = _replaying(experiment, Path(settings.schedule.replay))
     gap = problem.objective(np.zeros(problem.d)) - experiment.optimum.objective
+    problem.reader.forget()  # the engine has its own rows
     return Prepared(settings, store, found, experiment, gap, threads)
 
 
@@ -141,7 +151,7 @@ def execute(
     report = _Report(prepared, directory)
     report.write(outputs.RUNNING)
     try:
-        with _engine(prepared, observer, client) as engine:
+        with _engine(prepared, observer, client) as engine, _resident(prepared, directory):
             watch, finish_log = _watch(prepared, engine, directory, observer, report)
             outcome = run(
                 experiment,
@@ -171,9 +181,12 @@ def _engine(
     """The engine that the settings ask for, with compiled kernels, so that times do not contain compiling."""
     settings, experiment = prepared.settings, prepared.experiment
     if isinstance(settings.engine, Local):
+        budget = parse_memory("engine.memory", settings.engine.memory)
+        room = store_need(settings, prepared.store).room(budget, settings.engine.read_ahead)
         arguments = (settings.method, experiment.constants, prepared.store, experiment.problem.loss, prepared.threads)
-        with LocalEngine(*arguments) as local:
+        with LocalEngine(*arguments, room) as local:
             local.run(no_events())
+            local.settle()
             yield local
         return
     from dtoken.cluster import connect
@@ -187,8 +200,24 @@ def _engine(
         if faults.start is None and connection.waits_in_queue:
             faults = replace(faults, start=math.inf)
         note = observer.note if observer is not None else lambda _: None
-        with DaskEngine(connection.client, experiment, prepared.store.path, faults, note) as dask:
+        memory = parse_memory("engine.memory", settings.engine.memory)
+        ahead = settings.engine.read_ahead
+        with DaskEngine(connection.client, experiment, prepared.store.path, faults, note, memory, ahead) as dask:
             yield dask
+
+
+@contextmanager
+def _resident(prepared: Prepared, directory: Path | None) -> Iterator[None]:
+    """Note how much memory this process uses, if there is a budget and a place for the notes."""
+    budget = parse_memory("engine.memory", prepared.settings.engine.memory)
+    if budget is None or directory is None or not isinstance(prepared.settings.engine, Local):
+        yield
+        return
+    with MemorySamples() as samples:
+        try:
+            yield
+        finally:
+            outputs.write_memory(directory, samples.taken, budget)
 
 
 def _engine_facts(

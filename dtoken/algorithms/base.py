@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from dtoken.algorithms.contract import Arrays, Facts, check_choice
 from dtoken.errors import InputError
+from dtoken.problem.hosted import HostedRows
 from dtoken.schedule.stream import Drawn, Law, Schedule, first_start
 
 SMOOTHNESS = ("theory", "batch", "factor")
@@ -49,6 +50,9 @@ class SmoothMethod:
     def notes(self, c: Arrays, facts: Facts) -> tuple[str, ...]:
         """Nothing to warn of."""
         return ()
+
+    def begin(self, c: Arrays, rows: HostedRows, nodes: Arrays) -> None:
+        """The initial state does not depend on the rows."""
 
 
 class _Walks(Protocol):

@@ -92,8 +92,11 @@ class DualMethod(TokenMethod):
     def start(self, c: DualDescent, rows: HostedRows) -> tuple[Nodes, Tokens]:
         """Margins 0, nodes at minus their gradient, tokens 0."""
         nodes = Nodes(np.zeros((len(rows.w), rows.d)), np.zeros(len(rows.y)), np.zeros(len(rows.y)))
-        _start(c, rows, nodes)
         return nodes, Tokens(np.zeros((self.tokens, rows.d)))
+
+    def begin(self, c: DualDescent, rows: HostedRows, nodes: Nodes) -> None:
+        """theta_i follows from the margins."""
+        _start(c, rows, nodes)
 
     def models(self, c: DualDescent, nodes: Nodes, tokens: Tokens, t: float) -> Models:
         """The states are the models."""
@@ -106,7 +109,7 @@ def _start(c: Any, rows: Any, nodes: Any) -> None:
     for i in range(len(rows.w)):
         for r in range(rows.first[i], rows.first[i + 1]):
             nodes.g[r] = rows.w[i] * derivative(rows.loss, 0.0, rows.y[r])
-            add_row(rows.data, rows.indices, rows.start[r], rows.start[r + 1], -nodes.g[r] / c.sigma_t, nodes.theta[i])
+            add_row(rows.data, rows.indices, rows.start[r], rows.stop[r], -nodes.g[r] / c.sigma_t, nodes.theta[i])
 
 
 @compiled

@@ -66,7 +66,7 @@ def local(c: Any, rows: Any, nodes: Any, i: int, r: int, t: float) -> None:
     gx, gv = sample[0] + f, sample[1] - f
 
     total = difference = 0.0
-    for e in range(rows.start[r], rows.start[r + 1]):
+    for e in range(rows.start[r], rows.stop[r]):
         total += rows.data[e] * pair[rows.indices[e], 0]
         difference += rows.data[e] * pair[rows.indices[e], 1]
     p = math.sqrt(1.0 + c.importance * rows.c * w * rows.q[r] / c.sigma_t) / c.total
@@ -76,7 +76,7 @@ def local(c: Any, rows: Any, nodes: Any, i: int, r: int, t: float) -> None:
     u = prox_root(rows.loss, rows.y[r], w, t0, beta, gv, sample[3])
     delta = w * derivative(rows.loss, u, rows.y[r]) - gv
 
-    for e in range(rows.start[r], rows.start[r + 1]):
+    for e in range(rows.start[r], rows.stop[r]):
         pair[rows.indices[e], 0] -= (1.0 + b) * delta * rows.data[e]
         pair[rows.indices[e], 1] -= (1.0 - b) * delta / decay * rows.data[e]
     sample[0], sample[1], sample[2], sample[3] = gx + b * delta, gv + delta, t, u

@@ -53,7 +53,7 @@ def arrive(c: Any, rows: Any, nodes: Any, tokens: Any, i: int, k: int, r: int, t
 def move_margins(rho: float, rows: Any, nodes: Any, i: int) -> None:
     """z_i <- (1 - rho) z_i + rho theta_i."""
     for j in range(rows.first[i], rows.first[i + 1]):
-        margin = row_dot(rows.data, rows.indices, rows.start[j], rows.start[j + 1], nodes.theta[i])
+        margin = row_dot(rows.data, rows.indices, rows.start[j], rows.stop[j], nodes.theta[i])
         nodes.z[j] += rho * (margin - nodes.z[j])
 
 
@@ -63,7 +63,7 @@ def follow_margins(c: Any, rows: Any, nodes: Any, i: int) -> None:
     theta, w = nodes.theta[i], rows.w[i]
     for j in range(rows.first[i], rows.first[i + 1]):
         g = w * derivative(rows.loss, nodes.z[j], rows.y[j])
-        add_row(rows.data, rows.indices, rows.start[j], rows.start[j + 1], -(g - nodes.g[j]) / c.sigma_t, theta)
+        add_row(rows.data, rows.indices, rows.start[j], rows.stop[j], -(g - nodes.g[j]) / c.sigma_t, theta)
         nodes.g[j] = g
 
 

@@ -43,7 +43,7 @@ from dtoken.theory.dual_descent import (
 @compiled
 def local(c: Any, rows: Any, nodes: Any, i: int, r: int, t: float) -> None:
     """Node i uses its sample in row r."""
-    start, stop, theta, w = rows.start[r], rows.start[r + 1], nodes.theta[i], rows.w[i]
+    start, stop, theta, w = rows.start[r], rows.stop[r], nodes.theta[i], rows.w[i]
     L = rows.c * w * rows.q[r]
     rho = c.rho_comp / (1.0 + c.importance * L / c.sigma_t)
     nodes.z[r] += rho * (row_dot(rows.data, rows.indices, start, stop, theta) - nodes.z[r])
@@ -61,7 +61,7 @@ def visit(c: Any, rows: Any, nodes: Any, tokens: Any, i: int, k: int, r: int, t:
 @compiled
 def arrive(c: Any, rows: Any, nodes: Any, tokens: Any, i: int, k: int, r: int, t: float) -> None:
     """Token k arrives at node i, which uses its sample in row r."""
-    start, stop, theta, w = rows.start[r], rows.start[r + 1], nodes.theta[i], rows.w[i]
+    start, stop, theta, w = rows.start[r], rows.stop[r], nodes.theta[i], rows.w[i]
     margin = row_dot(rows.data, rows.indices, start, stop, theta)
     mix(c.rho_comm[i], tokens.theta[k], theta)
     rho = c.rho_arrival[i] / (1.0 + c.importance * rows.c * w * rows.q[r] / c.sigma_t)

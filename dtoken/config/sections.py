@@ -6,6 +6,7 @@ from importlib import import_module
 from typing import Any, ClassVar
 
 from dtoken.engine.faults import Faults
+from dtoken.engine.memory import parse_memory
 from dtoken.engine.run import Recording, Stop
 from dtoken.errors import InputError
 from dtoken.schedule.clock import TimeModel
@@ -113,12 +114,19 @@ class Local:
     ----------
     threads
         How many; None: one per processor, or one where steps are too short to share.
+    memory
+        Bytes that the run may use, such as ``300MB``: rows beyond that are read when they are needed; None: no limit.
+    read_ahead
+        Read rows before they are needed, where they do not all fit into memory.
     """
 
     threads: int | None = None
+    memory: int | str | None = None
+    read_ahead: bool = True
     kind: ClassVar[str] = "local"
 
     def __post_init__(self) -> None:
+        parse_memory("engine.memory", self.memory)
         if self.threads is not None and not 1 <= self.threads <= 1024:
             raise InputError(f"engine.threads={self.threads} must lie between 1 and 1024; null is one per processor")
 
@@ -141,9 +149,19 @@ class Dask(Faults):
         Seconds to wait for a lost worker's replacement before the others take over its nodes.
     start
         Seconds to wait for a worker when there is none; None: a minute, and on a batch system without end.
+    memory
+        Bytes that the run may use on each worker; None: 60 % of the worker's own memory limit.
+    read_ahead
+        Read rows before they are needed, where they do not all fit into memory.
     """
 
+    memory: int | str | None = None
+    read_ahead: bool = True
     kind: ClassVar[str] = "dask"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        parse_memory("engine.memory", self.memory)
 
     def threads_for(self, nodes: int, worth_it: bool = True) -> int:
         """Threads of this process, which prepares the run."""

@@ -25,6 +25,8 @@ class Assignment:
     token_start: NDArray[np.int64]  # (K,) first node of each token
     placement: NDArray[np.int64]  # (n,) host of each node
     theta_star: Vector
+    memory: int | None = None  # bytes for each host; None: as the worker's own limit says
+    read_ahead: bool = True
 
 
 @dataclass(frozen=True)

@@ -62,6 +62,10 @@ class DaskEngine:
         How to deal with workers that are lost.
     note
         Told, in a sentence, when workers were lost or joined.
+    memory
+        Bytes that a worker may use for the run; None: as its own memory limit says.
+    read_ahead
+        Read rows before they are needed, where they do not all fit into memory.
     """
 
     def __init__(
@@ -71,8 +75,11 @@ class DaskEngine:
         store: Path,
         faults: Faults | None = None,
         note: Callable[[str], None] = lambda _: None,
+        memory: int | None = None,
+        read_ahead: bool = True,
     ) -> None:
         self._experiment, self._store, self._note = experiment, store.resolve(), note
+        self._memory, self._read_ahead = memory, read_ahead
         self._faults = faults or Faults()
         self._run, self._secret = uuid.uuid4().hex, secrets.token_bytes(32)
         self._generation, self._assembled = 0, False
@@ -245,6 +252,8 @@ class DaskEngine:
             token_start=experiment.start.positions,
             placement=self._placement,
             theta_star=experiment.optimum.theta,
+            memory=self._memory,
+            read_ahead=self._read_ahead,
         )
 
     def _call(self, function: Callable[..., Any], *arguments: Any) -> list[Any]:

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dtoken.config.sections import Local
 from dtoken.config.settings import Settings
 from dtoken.data.ingest import default_store_root, store_key
+from dtoken.data.remote import open_store
 from dtoken.data.row_files import ENTRY_BYTES
 from dtoken.data.store import ShardStore
 from dtoken.engine.memory import MemoryNeed, memory_need, parse_memory, show
@@ -25,8 +26,9 @@ def memory_estimate(settings: Settings) -> MemoryNeed | None:
     The state of 500 nodes with 47,236 features and 1,000,000 rows needs 395 MB, ...: 467 MB of the 200 MB budget. Use
     engine.memory>=514MB, fewer nodes, or more workers
     """
-    root = settings.store or default_store_root()
-    place = root / store_key(settings.source, settings.partition, settings.labels)
+    if isinstance(settings.store, str):
+        return store_need(settings, open_store(settings.store, settings.scratch))
+    place = (settings.store or default_store_root()) / store_key(settings.source, settings.partition, settings.labels)
     if (place / "zarr.json").exists():
         return store_need(settings, ShardStore.open(place))
     rows, features = getattr(settings.source, "rows", None), settings.source.features
@@ -54,7 +56,5 @@ def memory_line(settings: Settings, need: MemoryNeed) -> str | None:
     if budget is None:
         return None
     room, rows = need.room(budget), show(ENTRY_BYTES * need.nonzeros)
-    entries = (
-        f"all rows ({rows})" if room is None else f"{show(ENTRY_BYTES * room.entries)} of {rows} of rows at a time"
-    )
-    return f"{show(budget)}: {show(need.state)} state, {show(need.tables)} tables, {entries}"
+    held = "all" if room is None else f"{show(ENTRY_BYTES * room.entries)} at a time"
+    return f"{show(budget)}: {show(need.state)} state, {show(need.tables)} tables, {rows} of rows, {held}"

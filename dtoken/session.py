@@ -18,6 +18,7 @@ from dtoken.config.settings import Settings
 from dtoken.config.values import plain
 from dtoken.data.build import Watcher
 from dtoken.data.ingest import default_store_root, ingest, store_key
+from dtoken.data.remote import open_store
 from dtoken.data.store import ShardStore
 from dtoken.engine.executor import executor
 from dtoken.engine.experiment import Experiment, prepare
@@ -85,9 +86,7 @@ def prepare_run(settings: Settings, watcher: Watcher | None = None) -> Prepared:
     steps = _walk(settings)
     if settings.schedule.replay is not None and not Path(settings.schedule.replay).is_file():
         raise InputError(f"schedule.replay={settings.schedule.replay} is not a file")
-    place = (settings.store or default_store_root()) / store_key(settings.source, settings.partition, settings.labels)
-    found = place.exists()
-    store = ingest(settings.source, settings.partition, root=settings.store, labels=settings.labels, watcher=watcher)
+    store, found = _store(settings, watcher)
     threads = settings.engine.threads_for(store.n, _worth_sharing(settings, store))
     budget = parse_memory("engine.memory", settings.engine.memory)
     if isinstance(settings.engine, Local):
@@ -101,6 +100,21 @@ def prepare_run(settings: Settings, watcher: Watcher | None = None) -> Prepared:
     gap = problem.objective(np.zeros(problem.d)) - experiment.optimum.objective
     problem.reader.forget()  # the engine has its own rows
     return Prepared(settings, store, found, experiment, gap, threads)
+
+
+def _store(settings: Settings, watcher: Watcher) -> tuple[ShardStore, bool]:
+    """The data, and whether they were there already."""
+    if isinstance(settings.store, str):
+        watcher.stage("looking at the remote store")
+        store = open_store(settings.store, settings.scratch)
+        if store.n != settings.partition.nodes:
+            asked = f"nodes={settings.partition.nodes}"
+            raise InputError(f"{asked}, but {settings.store} has {store.n} nodes; use nodes={store.n}")
+        return store, True
+    place = (settings.store or default_store_root()) / store_key(settings.source, settings.partition, settings.labels)
+    found = place.exists()
+    store = ingest(settings.source, settings.partition, root=settings.store, labels=settings.labels, watcher=watcher)
+    return store, found
 
 
 def _worth_sharing(settings: Settings, store: ShardStore) -> bool:
@@ -202,7 +216,8 @@ def _engine(
         note = observer.note if observer is not None else lambda _: None
         memory = parse_memory("engine.memory", settings.engine.memory)
         ahead = settings.engine.read_ahead
-        with DaskEngine(connection.client, experiment, prepared.store.path, faults, note, memory, ahead) as dask:
+        location, scratch = prepared.store.location, settings.scratch
+        with DaskEngine(connection.client, experiment, location, faults, note, memory, ahead, scratch) as dask:
             yield dask
 
 

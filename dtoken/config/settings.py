@@ -24,6 +24,7 @@ from dtoken.config.sections import (
 from dtoken.config.values import NOT_GIVEN, check_keys, construct, defaults, plain, typed
 from dtoken.data.labels import Labels, check_labels
 from dtoken.data.partition import Partition
+from dtoken.data.remote import is_remote
 from dtoken.data.rows import Source
 from dtoken.data.sources import open_source
 from dtoken.engine.run import Stop
@@ -34,7 +35,15 @@ from dtoken.schedule.clock import TimeModel
 
 ROOT_KEYS = ("data", "nodes", "partition", "problem", "graph", "algorithm", "engine", "cluster", "seed", *SECTIONS)
 METHOD_PARTS = ("token_start", "constants", "law", "schedule", "costs", "start", "begin", "models", "local", "visit")
-FREE = ("stop", "engine", "cluster", "checkpoint", "data.store", "record.accuracies")  # a run may go on with others
+FREE = (
+    "stop",
+    "engine",
+    "cluster",
+    "checkpoint",
+    "data.store",
+    "data.scratch",
+    "record.accuracies",
+)  # a run may go on with others
 
 
 @dataclass(frozen=True)
@@ -64,7 +73,8 @@ class Settings:
     engine: Engine
     cluster: Cluster = field(default_factory=LocalWorkers)
     labels: Labels = "auto"
-    store: Path | None = None  # folder of stores
+    store: Path | str | None = None  # folder of stores, or URL of one
+    scratch: Path | None = None  # folder for what is fetched of a remote store
 
     def __post_init__(self) -> None:
         nodes = self.partition.nodes
@@ -82,7 +92,7 @@ class Settings:
         nodes = partition.pop("nodes")
         sections = {name: asdict(getattr(self, name)) for name in SECTIONS}
         config = {
-            "data": {**_described(self.source), "labels": self.labels, "store": self.store},
+            "data": {**_described(self.source), "labels": self.labels, "store": self.store, "scratch": self.scratch},
             "nodes": nodes,
             "partition": partition,
             "problem": asdict(self.problem),
@@ -156,7 +166,7 @@ def make_settings(
 ) -> Settings:
     """Settings from parts, each an object, a name, or a mapping of its keys."""
     nodes = typed("nodes", nodes, int)
-    source, labels, store = _data(data)
+    source, labels, store, scratch = _data(data)
     if not isinstance(partition, Partition):
         partition = construct(Partition, partition or {}, "partition", "partition", ("nodes",), nodes=nodes)
     return Settings(
@@ -170,6 +180,7 @@ def make_settings(
         cluster=_kind_of("cluster", cluster, CLUSTERS),
         labels=labels,
         store=store,
+        scratch=scratch,
         **{name: _section(kind, sections.get(name), name) for name, kind in SECTIONS.items()},
     )
 
@@ -178,21 +189,22 @@ def _section(kind: type[Any], value: Any, where: str) -> Any:
     return value if isinstance(value, kind) else construct(kind, value or {}, where, where)
 
 
-def _data(value: Any) -> tuple[Source, Labels, Path | None]:
+def _data(value: Any) -> tuple[Source, Labels, Path | str | None, Path | None]:
     if isinstance(value, str | Path):
         if str(value) not in SOURCES:
-            return open_source(str(value)), "auto", None
+            return open_source(str(value)), "auto", None, None
         value = {"kind": str(value)}
     if not isinstance(value, Mapping):
-        return value, "auto", None
+        return value, "auto", None, None
     keys = dict(value)
     kind = keys.pop("kind", "synthetic")
     _check_name("data", kind, SOURCES)
-    check_keys(keys, [*defaults(source_class(kind), SOURCE_HIDDEN), "labels", "store"], "data", kind)
-    labels, store = keys.pop("labels", "auto"), keys.pop("store", None)
+    check_keys(keys, [*defaults(source_class(kind), SOURCE_HIDDEN), "labels", "store", "scratch"], "data", kind)
+    labels, store, scratch = keys.pop("labels", "auto"), keys.pop("store", None), keys.pop("scratch", None)
     check_labels(labels)
     source = construct(source_class(kind), keys, "data", kind, SOURCE_HIDDEN)
-    return source, labels, typed("data.store", store, Path | None)
+    where = store if isinstance(store, str) and is_remote(store) else typed("data.store", store, Path | None)
+    return source, labels, where, typed("data.scratch", scratch, Path | None)
 
 
 def _graph(value: Any) -> Graph:

@@ -104,6 +104,11 @@ class ShardStore:
         return cls(path, Meta(**fields))
 
     @property
+    def location(self) -> str:
+        """Where other processes find the store."""
+        return str(self.path.resolve())
+
+    @property
     def n(self) -> int:
         """Number of nodes."""
         return self.meta.n

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dtoken.algorithms.contract import Models
-from dtoken.data.store import ShardStore
+from dtoken.data.remote import open_store
 from dtoken.engine.assignment import Assignment, Segments, Stretch, Tally, subset
 from dtoken.engine.channel import Address, Listener, Mesh
 from dtoken.engine.executor import LEAVING, WAITING, executor, publish
@@ -45,7 +45,7 @@ class Host:
     def __init__(self, assignment: Assignment, me: int, listener: Listener, memory: int | None = None) -> None:
         self.assignment, self.me, self._listener = assignment, me, listener
         method = assignment.method
-        store, n = ShardStore.open(assignment.store), len(assignment.placement)
+        store, n = open_store(assignment.store, assignment.scratch), len(assignment.placement)
         self.nodes = np.flatnonzero(assignment.placement == me)
         self._slot = np.full(n, -1)
         self._slot[self.nodes] = np.arange(len(self.nodes))

@@ -80,9 +80,7 @@ def main(words: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description="All benchmarks.")
     parser.add_argument("--size", choices=("small", "full"), default="small")
     parser.add_argument("--only", nargs="+", choices=NAMES, default=NAMES)
-    parser.add_argument(
-        "--no-write", action="store_true", help="leave docs/performance.md and figures.json alone"
-    )
+    parser.add_argument("--no-write", action="store_true", help="leave docs/performance.md and figures.json alone")
     options = parser.parse_args(words)
     kept: dict[str, Run] = json.loads(KEPT.read_text()) if KEPT.is_file() else {}
     worse, failed = [], []

@@ -2,10 +2,10 @@
 
 python workflows/paper/claims.py SWEEP_DIR
 
-"Amount needed" is the median over seeds of the first crossing of an accuracy. A sentence is an inequality at 1e-4 and at
-1e-6: it holds, does not hold, or holds at one of the two. "Similar" and "comparable" mean within a factor of 2, "as fast
-as" within 1.5, "almost indistinguishable" within 1.1. Prints a table, and leaves claims.json in the directory, which the
-report shows.
+"Amount needed" is the median over seeds of the first crossing of an accuracy. A sentence is an inequality at 1e-4 and
+at 1e-6: it holds, does not hold, or holds at one of the two. "Similar" and "comparable" mean within a factor of 2, "as
+fast as" within 1.5, "almost indistinguishable" within 1.1. Prints a table, and leaves claims.json in the directory,
+which the report shows.
 """
 
 import argparse

@@ -65,10 +65,8 @@ def main() -> None:
         axis.set_ylabel("suboptimality")
     handles, labels = axes[0, 0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", ncols=5, frameon=False, fontsize=9)
-    figure.suptitle(
-        f"{curves.data}, 20 nodes x {curves.rows:,} rows, tau_comp 1, tau_comm {curves.tau_comm:g}; median and range of seeds",
-        fontsize=10,
-    )
+    setting = f"{curves.data}, 20 nodes x {curves.rows:,} rows, tau_comp 1, tau_comm {curves.tau_comm:g}"
+    figure.suptitle(f"{setting}; median and range of seeds", fontsize=10)
     for suffix in (".png", ".pdf"):
         figure.savefig(options.output.with_suffix(suffix), dpi=130)
     print(options.output)

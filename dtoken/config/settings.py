@@ -230,7 +230,7 @@ def _method(value: Any) -> Method:
         (name for name in METHODS if target in (name, f"dtoken.algorithms.{name}.{METHODS[name]}")), kind.__name__
     )
     if not (isinstance(kind, type) and is_dataclass(kind)):
-        raise InputError(f"algorithm._target_={target} is not a dataclass; see docs/algorithms.md for what a method is")
+        raise InputError(f"algorithm._target_={target} is not a dataclass; see docs/add-a-method.md")
     method = construct(kind, keys, "algorithm", name)
     if lacking := [part for part in METHOD_PARTS if not hasattr(method, part)]:
         raise InputError(f"algorithm._target_={target} is not a method: it has no {lacking[0]}")

@@ -152,7 +152,7 @@ class Jobs:
         import dask_jobqueue
         from distributed import Client
 
-        from hydra_plugins.dask_launcher.cluster.keeper import keeping, refusal
+        from hydra_plugins.dask_launcher.cluster.keeper import keeping
 
         system: Any = getattr(dask_jobqueue, self.system)
         command = system.job_cls.submit_command.split()[0]
@@ -172,19 +172,18 @@ class Jobs:
                 )
             except (OSError, ValueError, RuntimeError) as error:
                 raise RuntimeError(f"cluster={self.kind} could not be started: {str(error).strip()}") from error
-            with cluster, Client(cluster) as client:
-                try:
-                    keeper = keeping(cluster, self.kind, jobs, self.listing)
-                except (OSError, RuntimeError) as error:
-                    raise ValueError(f"{self.kind} refuses the job: {refusal(error)}") from error
-                with keeper as kept:
-                    yield Connection(
-                        client,
-                        self._in_words(jobs),
-                        dashboard(cluster, self.dashboard),
-                        waits_in_queue=True,
-                        trouble=lambda: kept.trouble and f"{kept.trouble}; what jobs print is in {self.log_folder}",
-                    )
+            with (
+                cluster,
+                Client(cluster) as client,
+                keeping(cluster, self.kind, jobs, self.listing) as keeper,
+            ):
+                yield Connection(
+                    client,
+                    self._in_words(jobs),
+                    dashboard(cluster, self.dashboard),
+                    waits_in_queue=True,
+                    trouble=lambda: keeper.trouble and f"{keeper.trouble}; what jobs print is in {self.log_folder}",
+                )
 
     def _job(self, security: "Security | None") -> dict[str, Any]:
         """What a job of dask-jobqueue is called with."""

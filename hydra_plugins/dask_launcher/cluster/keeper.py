@@ -58,7 +58,7 @@ class Keeper:
             try:
                 await self._round()
             except (OSError, RuntimeError) as error:
-                self._failed(f"{self._kind} refuses a job: {refusal(error)}")
+                self._failed(f"{self._kind} refuses a job: {_refusal(error)}")
 
     async def _is_over(self) -> bool:
         with suppress(TimeoutError):
@@ -131,9 +131,12 @@ class Keeper:
 
 @contextmanager
 def keeping(cluster: Any, kind: str, wanted: int, queue: Queue) -> Iterator[Keeper]:
-    """Submit ``wanted`` jobs, and keep them until the end of the context."""
+    """Submit ``wanted`` jobs, and keep them until the end of the context; ValueError: the batch system refuses them."""
     keeper = Keeper(cluster, kind, wanted, queue)
-    cluster.sync(keeper.fill)
+    try:
+        cluster.sync(keeper.fill)
+    except (OSError, RuntimeError) as error:
+        raise ValueError(f"{kind} refuses the job: {_refusal(error)}") from error
     running = asyncio.run_coroutine_threadsafe(keeper.run(), cluster.loop.asyncio_loop)
     try:
         yield keeper
@@ -142,7 +145,7 @@ def keeping(cluster: Any, kind: str, wanted: int, queue: Queue) -> Iterator[Keep
         running.result(timeout=END_SECONDS)
 
 
-def refusal(error: Exception) -> str:
+def _refusal(error: Exception) -> str:
     """What the command that submits has to say, out of the report of dask-jobqueue."""
     text = str(error).strip()
     return text.rpartition("stderr:\n")[2].strip() or text

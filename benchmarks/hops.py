@@ -14,9 +14,9 @@ from pathlib import Path
 
 import numpy as np
 from distributed import Client, LocalCluster, Security
+from dtoken.cluster.connection import quiet
 
 from dtoken.algorithms.token import Token
-from dtoken.cluster.connection import quiet
 from dtoken.data.ingest import ingest
 from dtoken.data.partition import Partition
 from dtoken.data.rcv1_like import Rcv1Like

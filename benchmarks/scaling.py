@@ -18,10 +18,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from common import Figures, arguments
 from distributed import Client, LocalCluster
+from dtoken.cluster.connection import quiet
 
 from dtoken.algorithms.token import Token
 from dtoken.algorithms.tvr import TVR
-from dtoken.cluster.connection import quiet
 from dtoken.data.ingest import ingest
 from dtoken.data.partition import Partition
 from dtoken.data.rcv1_like import Rcv1Like

@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 import yaml
 
-from dtoken.cluster import CLUSTERS, LocalWorkers, described
-from dtoken.cluster.jobs import Jobs
+from dtoken.cluster import connect, described
 from dtoken.config.settings import make_settings
 from dtoken.config.values import defaults
 from dtoken.errors import InputError
+from hydra_plugins.dask_launcher.cluster import CLUSTERS, Jobs, LocalWorkers
 
 CONF = Path(__file__).parents[2] / "conf" / "cluster"
 BATCH = [kind for kind, cluster in CLUSTERS.items() if issubclass(cluster, Jobs)]
@@ -58,7 +58,7 @@ def test_tls_is_on_wherever_others_can_reach_the_cluster() -> None:
 
 def test_a_missing_batch_system_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", os.devnull)
-    with pytest.raises(InputError, match="needs the command sbatch"), CLUSTERS["slurm"]().open():
+    with pytest.raises(InputError, match="needs the command sbatch"), connect(CLUSTERS["slurm"]()):
         pass
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
-from dtoken.cluster.connection import (
+from hydra_plugins.dask_launcher.cluster.connection import (
     DASHBOARD,
     Connection,
     check_positive,
@@ -17,7 +17,6 @@ from dtoken.cluster.connection import (
     quiet,
     temporary_security,
 )
-from dtoken.errors import InputError, RunError
 
 LOST_WORKER_SECONDS = "2s"  # until a job that died is replaced
 
@@ -74,12 +73,12 @@ class Jobs:
         check_positive("workers", self.workers)
         check_positive("cores", self.cores)
         if not isinstance(self.options, dict | None):
-            raise InputError(
+            raise ValueError(
                 "cluster.options must be keys and values, as in '+cluster.options.job_extra_directives=[...]'"
             )
         for key, name in self.names.items():
             if not name and getattr(self, key) != getattr(type(self), key):
-                raise InputError(f"cluster.{key} means nothing to {self.kind}; leave it away, or see cluster.options")
+                raise ValueError(f"cluster.{key} means nothing to {self.kind}; leave it away, or see cluster.options")
 
     def arguments(self) -> dict[str, Any]:
         """What the class of dask-jobqueue is called with."""
@@ -113,12 +112,12 @@ class Jobs:
         system: Any = getattr(dask_jobqueue, self.system)
         command = system.job_cls.submit_command.split()[0]
         if shutil.which(command) is None:
-            raise InputError(f"cluster={self.kind} needs the command {command}, which is not on this machine")
+            raise ValueError(f"cluster={self.kind} needs the command {command}, which is not on this machine")
         with quiet(), dask.config.set({"distributed.deploy.lost-worker-timeout": LOST_WORKER_SECONDS}):
             try:
                 cluster = system(**self.arguments())
             except (OSError, ValueError, RuntimeError) as error:
-                raise RunError(f"cluster={self.kind} could not be started: {str(error).strip()}") from error
+                raise RuntimeError(f"cluster={self.kind} could not be started: {str(error).strip()}") from error
             with cluster, Client(cluster) as client:
                 cluster.adapt(minimum_jobs=self.workers, maximum_jobs=self.workers)  # scale() would not replace any
                 where = f"{self.kind}, {self.cores} core{'s' if self.cores > 1 else ''} and {self.memory} each"

@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
-from dtoken.errors import InputError
-
 if TYPE_CHECKING:
     from distributed import Client, Security
 
@@ -47,7 +45,7 @@ def temporary_security() -> "Security":
         security: Security = Security.temporary()
         return security
     except ImportError:
-        raise InputError(
+        raise ValueError(
             "cluster.tls=true needs the package cryptography; install it, or set cluster.tls=false"
         ) from None
 
@@ -70,4 +68,4 @@ def in_words(count: int, what: str, where: str, tls: bool) -> str:
 def check_positive(key: str, value: int) -> None:
     """Refuse a number that is not positive."""
     if value < 1:
-        raise InputError(f"cluster.{key}={value} must be at least 1")
+        raise ValueError(f"cluster.{key}={value} must be at least 1")

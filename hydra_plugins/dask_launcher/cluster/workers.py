@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from dtoken.cluster.connection import (
+from hydra_plugins.dask_launcher.cluster.connection import (
     DASHBOARD,
     Connection,
     check_positive,
@@ -16,7 +16,6 @@ from dtoken.cluster.connection import (
     quiet,
     temporary_security,
 )
-from dtoken.errors import InputError, RunError
 
 if TYPE_CHECKING:
     from distributed import Security
@@ -101,16 +100,16 @@ class Scheduler:
         if not self.tls:
             return
         if self.address.startswith("tcp://"):
-            raise InputError(
+            raise ValueError(
                 f"cluster.address={self.address} is not encrypted, and whoever reaches it can run code as you; use "
                 "tls://... with cluster.ca, cluster.certificate and cluster.key, or cluster.tls=false if that is fine"
             )
         for name in ("ca", "certificate", "key"):
             path = getattr(self, name)
             if path is None:
-                raise InputError(f"cluster=address needs cluster.{name}=FILE for TLS; or set cluster.tls=false")
+                raise ValueError(f"cluster=address needs cluster.{name}=FILE for TLS; or set cluster.tls=false")
             if not path.is_file():
-                raise InputError(f"cluster.{name}={path} is not a file")
+                raise ValueError(f"cluster.{name}={path} is not a file")
 
     @contextmanager
     def open(self) -> Iterator[Connection]:
@@ -125,11 +124,11 @@ class Scheduler:
         try:
             client = Client(**where, security=self._security(), timeout=10)
         except (OSError, TimeoutError, ValueError) as error:
-            raise RunError(f"no scheduler answers at cluster.address={self.address} ({error})") from error
+            raise RuntimeError(f"no scheduler answers at cluster.address={self.address} ({error})") from error
         with client:
             secure = str(client.scheduler_info()["address"]).startswith("tls://")
             if self.tls and not secure:
-                raise InputError(
+                raise ValueError(
                     f"the scheduler of cluster.address={self.address} uses no TLS; or set cluster.tls=false"
                 )
             yield Connection(client, f"{self.address}{', TLS' if secure else ''}", client.dashboard_link or None)

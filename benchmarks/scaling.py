@@ -18,7 +18,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from common import Figures, arguments
 from distributed import Client, LocalCluster
-from dtoken.cluster.connection import quiet
 
 from dtoken.algorithms.token import Token
 from dtoken.algorithms.tvr import TVR
@@ -37,6 +36,7 @@ from dtoken.problem.optimum import Optimum
 from dtoken.schedule.clock import TimeModel
 from dtoken.schedule.events import LOCAL, MOVE, Events
 from dtoken.schedule.stream import Start
+from hydra_plugins.dask_launcher.cluster.connection import quiet
 
 NODES, SIGMA, TURNS = 20, 1e-5, 4
 CASES = [("tvr", 4, "complete"), ("token", 20, "complete")] + [

@@ -16,7 +16,6 @@ import numpy as np
 from distributed import Client, LocalCluster, Security
 
 from dtoken.algorithms.token import Token
-from dtoken.cluster.connection import quiet
 from dtoken.data.ingest import ingest
 from dtoken.data.partition import Partition
 from dtoken.data.rcv1_like import Rcv1Like
@@ -26,6 +25,7 @@ from dtoken.graph import build, walk
 from dtoken.problem.finite_sum import FiniteSum
 from dtoken.problem.losses import get_loss
 from dtoken.schedule.clock import TimeModel
+from hydra_plugins.dask_launcher.cluster.connection import quiet
 
 MESSAGE_HEADER = 16  # bytes, as the token channel has them
 

@@ -215,9 +215,8 @@ def _engine(
             faults = replace(faults, start=math.inf)
         note = observer.note if observer is not None else lambda _: None
         memory = parse_memory("engine.memory", settings.engine.memory)
-        ahead = settings.engine.read_ahead
-        location, scratch = prepared.store.location, settings.scratch
-        with DaskEngine(connection.client, experiment, location, faults, note, memory, ahead, scratch) as dask:
+        more = (faults, note, connection.trouble, memory, settings.engine.read_ahead, settings.scratch)
+        with DaskEngine(connection.client, experiment, prepared.store.location, *more) as dask:
             yield dask
 
 

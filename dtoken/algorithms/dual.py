@@ -96,7 +96,7 @@ class DualMethod(TokenMethod):
 
     def begin(self, c: DualDescent, rows: HostedRows, nodes: Nodes) -> None:
         """theta_i follows from the margins."""
-        _start(c, rows, nodes)
+        start_at_gradients(c.sigma_t, rows, nodes)
 
     def models(self, c: DualDescent, nodes: Nodes, tokens: Tokens, t: float) -> Models:
         """The states are the models."""
@@ -104,12 +104,12 @@ class DualMethod(TokenMethod):
 
 
 @compiled
-def _start(c: Any, rows: Any, nodes: Any) -> None:
+def start_at_gradients(sigma_t: float, rows: Any, nodes: Any) -> None:
     """z = 0 is arbitrary; theta_i = -sum_j g_ij a_ij / sigma~ follows from it."""
     for i in range(len(rows.w)):
         for r in range(rows.first[i], rows.first[i + 1]):
             nodes.g[r] = rows.w[i] * derivative(rows.loss, 0.0, rows.y[r])
-            add_row(rows.data, rows.indices, rows.start[r], rows.stop[r], -nodes.g[r] / c.sigma_t, nodes.theta[i])
+            add_row(rows.data, rows.indices, rows.start[r], rows.stop[r], -nodes.g[r] / sigma_t, nodes.theta[i])
 
 
 @compiled

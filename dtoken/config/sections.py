@@ -141,14 +141,6 @@ class Dask(Faults):
 
     Parameters
     ----------
-    attempts
-        How often the same stretch of events is tried before the run gives up.
-    silence
-        Seconds after which a worker that does not answer counts as lost.
-    rejoin
-        Seconds to wait for a lost worker's replacement before the others take over its nodes.
-    start
-        Seconds to wait for a worker when there is none; None: a minute, and on a batch system without end.
     memory
         Bytes that the run may use on each worker; None: 60 % of the worker's own memory limit.
     read_ahead

@@ -22,7 +22,7 @@ from dtoken.engine.memory import memory_need
 from dtoken.engine.parts import Part, put_part, take_part
 from dtoken.engine.plan import Plan, Traffic, make_plan
 from dtoken.engine.recorder import Measurement, measure_models
-from dtoken.engine.stream import Planned, cut, needed_rows
+from dtoken.engine.stream import Piece, Planned, cut
 from dtoken.errors import RunError
 from dtoken.problem.losses import get_loss
 from dtoken.schedule.events import Events, no_events
@@ -165,17 +165,16 @@ class Host:
     def _happen(self, events: Events) -> None:
         """Let events happen, soon."""
         if (stream := self._hosting.stream) is None:
-            self._planned(events).work()
+            turns = self._traffic.turns.copy()
+            self._run_plan(self._plan(events), turns)
             return
         for piece in cut(events, self._slot, self.samples, stream, self.assignment.method):
             stream.add(lambda piece=piece: self._planned(piece))  # type: ignore[misc]
 
-    def _planned(self, events: Events) -> Planned:
+    def _planned(self, piece: Piece) -> Planned:
         turns = self._traffic.turns.copy()
-        plan = self._plan(events)
-        streamed = self._hosting.stream is not None
-        needed = needed_rows([plan], self._rows, self.assignment.method) if streamed else np.empty(0, np.int64)
-        return Planned(needed, lambda: self._run_plan(plan, turns))
+        plan = self._plan(piece.events)
+        return Planned(piece.needed(self._rows, self.assignment.method), lambda: self._run_plan(plan, turns))
 
     def _finish(self) -> None:
         if self._hosting.stream is not None:

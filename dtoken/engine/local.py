@@ -19,11 +19,11 @@ from dtoken.algorithms.contract import Arrays, Method, Models, Vector
 from dtoken.engine.executor import WAITING, executor
 from dtoken.engine.hosting import Hosting
 from dtoken.engine.memory import Room
-from dtoken.engine.parts import Part, put_part, read_parts, take_part, write_part
+from dtoken.engine.parts import Part, put_part, read_part, take_part, write_part
 from dtoken.engine.placement import balanced_groups
 from dtoken.engine.plan import Plan, Traffic, make_plan, one_host
 from dtoken.engine.recorder import Measurement, measure_models
-from dtoken.engine.stream import Planned, cut, needed_rows
+from dtoken.engine.stream import Piece, Planned, cut
 from dtoken.problem.hosted import HostedRows
 from dtoken.problem.losses import Loss
 from dtoken.problem.shards import Shards
@@ -69,15 +69,15 @@ class LocalEngine:
 
         self._traffic = self._in_groups(run_group, self._slots)[0]
 
-    def _planned(self, events: Events) -> Planned:
+    def _planned(self, piece: Piece) -> Planned:
         ready = self._traffic.turns.copy()
-        plans, traffics = zip(*[self._plan(slot, events) for slot in self._slots], strict=True)
+        plans, traffics = zip(*[self._plan(slot, piece.events) for slot in self._slots], strict=True)
         self._traffic = traffics[0]
 
         def work() -> None:
             self._in_groups(lambda plan, failed: self._run_plan(plan, ready, failed), plans)
 
-        return Planned(needed_rows(plans, self.rows, self._method), work)
+        return Planned(piece.needed(self.rows, self._method), work)
 
     def _in_groups(self, work: Callable[[Any, Event], T], groups: Sequence[Any]) -> list[T]:
         failed = Event()
@@ -132,13 +132,14 @@ class LocalEngine:
             put_part(part, self._numbers, self.rows.first, self.nodes, self.tokens)
         self._traffic = self._traffic._replace(where=parts[0].where.copy(), turns=parts[0].turns.copy())
 
-    def save(self, folder: Path, final: Path) -> None:
-        """Write the state below ``folder``."""
+    def save(self, folder: Path, final: Path) -> list[str]:
+        """Write the state below ``folder``, in one part."""
         write_part(folder / "0", self.part(copy=False))
+        return ["0"]
 
-    def load(self, folder: Path) -> None:
+    def load(self, parts: Sequence[Path]) -> None:
         """Go back to a state that was saved before, by whatever engine."""
-        self.restore(read_parts(folder))
+        self.restore([read_part(part) for part in parts])
 
     def _map(self, function: Callable[[Any], T], items: Iterable[Any]) -> list[T]:
         return list(self._pool.map(function, items))

@@ -6,8 +6,9 @@ which does not matter between two visits of their node: the bits are those of a 
 """
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from itertools import pairwise
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 import numpy as np
@@ -15,7 +16,6 @@ from numpy.typing import NDArray
 
 from dtoken.algorithms.contract import Method
 from dtoken.compiled import compiled
-from dtoken.engine.plan import Plan
 from dtoken.engine.row_cache import Change, RowCache, Rows
 from dtoken.problem.hosted import HostedRows
 from dtoken.schedule.events import LOCAL, MEET, MOVE, Events
@@ -139,62 +139,61 @@ def computes_on_visit(method: Method) -> bool:
     return bool(getattr(method, "on_arrival", True))
 
 
-def cut(events: Events, slot: NDArray[np.int64], samples: Samples, stream: Stream, method: Method) -> Iterable[Events]:
-    """Cut events into pieces whose rows fit into a part of the arena."""
+class Piece(NamedTuple):
+    """Events whose rows fit into a part of the arena."""
+
+    events: Events
+    used: NDArray[np.int64]  # for each event the row that it uses, or the node all of whose rows it uses; -1: none
+
+    def needed(self, rows: HostedRows, method: Method) -> Rows:
+        """The rows that the events use, in increasing order."""
+        used = np.unique(self.used)
+        used = used[np.searchsorted(used, 0) :]
+        if method.draws_samples:
+            return used
+        parts = [np.arange(rows.first[i], rows.first[i + 1]) for i in used]
+        return np.concatenate(parts) if parts else np.empty(0, np.int64)
+
+
+def cut(events: Events, slot: NDArray[np.int64], samples: Samples, stream: Stream, method: Method) -> Iterator[Piece]:
+    """Cut events into pieces; ``slot`` is the place of each node among the hosted ones, -1: hosted elsewhere."""
     rows = stream.cache.rows
     entries = np.empty(0, np.int64)
     if not method.draws_samples:
-        sizes = np.abs(rows.stop - rows.start)
-        entries = np.add.reduceat(sizes, rows.first[:-1]) if len(sizes) else np.zeros(len(rows.w), np.int64)
-    limit = stream.cache.piece
-    ends = _ends(events, slot, samples, rows, entries, computes_on_visit(method), limit)
-    start = 0
-    for end in ends.tolist():
-        yield events.between(start, end)
-        start = end
+        sizes = np.concatenate([[0], np.cumsum(np.abs(rows.stop - rows.start))])
+        entries = np.diff(sizes[rows.first])
+    used = np.full(events.size, -1)
+    ends = _ends(events, slot, samples, rows, entries, computes_on_visit(method), stream.cache.piece, used)
+    for start, end in pairwise([0, *ends.tolist()]):
+        yield Piece(events.between(start, end), used[start:end])
 
 
 @compiled
 def _ends(
-    events: Any, slot: Any, samples: Any, rows: Any, entries: Any, visits_compute: bool, limit: int
+    events: Any, slot: Any, samples: Any, rows: Any, entries: Any, visits_compute: bool, limit: int, used: Any
 ) -> NDArray[np.int64]:
-    """Where pieces end; ``entries`` of each node, if steps use all rows of a node."""
-    ends, count, used = np.empty(len(events.kind) + 1, np.int64), 0, 0
+    """Where pieces end; ``entries`` of each node, if steps use all rows of a node; writes what each event uses."""
+    ends, count, total = np.empty(len(events.kind) + 1, np.int64), 0, 0
     seen = np.full(len(entries), -1)  # the last piece that used all rows of the node
     for event in range(len(events.kind)):
         kind, i = events.kind[event], slot[events.node[event]]
         if i < 0 or kind in (MOVE, MEET):
             continue
-        size = 0
-        whole = len(entries) > 0 and (kind == LOCAL or visits_compute)
-        if whole:
-            size = entries[i] if seen[i] != count else 0
-        elif len(entries) == 0:
+        if len(entries) == 0:
             row = row_of(samples, rows.first, i, events.draw[event])
-            if row >= 0:
-                size = abs(rows.stop[row] - rows.start[row])
-        if used + size > limit:
-            ends[count], used = event, 0
+            if row < 0:
+                continue
+            used[event], size = row, abs(rows.stop[row] - rows.start[row])
+        elif kind == LOCAL or visits_compute:
+            used[event], size = i, entries[i] if seen[i] != count else 0
+        else:
+            continue
+        if total + size > limit:
+            ends[count], total = event, 0
             count += 1
-            if whole:
-                size = entries[i]
-        if whole:
+            size = size if len(entries) == 0 else entries[i]
+        if len(entries) > 0:
             seen[i] = count
-        used += size
+        total += size
     ends[count] = len(events.kind)
     return ends[: count + 1]
-
-
-def needed_rows(plans: Sequence[Plan], rows: HostedRows, method: Method) -> Rows:
-    """The rows that plans use, in increasing order."""
-    if method.draws_samples:
-        used = [row for plan in plans for row in (plan.row, plan.visit_row)]
-        found = np.unique(np.concatenate(used))
-        return found[np.searchsorted(found, 0) :]  # negative: no row
-    nodes = np.zeros(len(rows.w), np.bool_)
-    for plan in plans:
-        nodes |= np.diff(plan.first) > 0
-        if computes_on_visit(method):
-            nodes[plan.node[(plan.node >= 0) & (plan.token >= 0)]] = True
-    parts = [np.arange(rows.first[i], rows.first[i + 1]) for i in np.flatnonzero(nodes)]
-    return np.concatenate(parts) if parts else np.empty(0, np.int64)

@@ -107,7 +107,7 @@ def findings(sweep: Sweep, table: Sequence[Reached]) -> list[str]:
     found: list[str] = []
     contexts: dict[tuple[Any, ...], list[Reached]] = {}
     for entry in table:
-        if math.isfinite(entry.costs["messages"].median):
+        if entry.cell.matches(sweep.focus) and math.isfinite(entry.costs["messages"].median):
             contexts.setdefault(tuple(entry.cell.context.values()), []).append(entry)
     for entries in contexts.values():
         finest = [

@@ -11,6 +11,7 @@ from dtoken.sweep.collect import column_kinds, swept, value_of
 from dtoken.sweep.runs import Run
 
 CROWD = 12  # curves that a panel can hold
+LENGTH = ("stop.", "record.", "checkpoint.")  # how long runs went on and what was kept: no reason to tell curves apart
 SHORT = {"algorithm.tokens": "K"}  # how people call it
 
 
@@ -147,7 +148,7 @@ def cells_of(runs: Sequence[Run]) -> Sweep:
 def _parameters(names: Sequence[str], table: Sequence[Mapping[str, Any]]) -> Iterator[Parameter]:
     for name in names:
         values = dict.fromkeys(row[name] for row in table)
-        if len(values) > 1 and name.rpartition(".")[2] != "seed":
+        if len(values) > 1 and name.rpartition(".")[2] != "seed" and not name.startswith(LENGTH):
             given = [value for value in values if value is not None]
             numeric = all(isinstance(value, int | float) for value in given)
             yield Parameter(name, (*(sorted(given) if numeric else given), *([None] if None in values else [])))

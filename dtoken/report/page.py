@@ -15,7 +15,7 @@ import dtoken
 from dtoken.provenance import now
 from dtoken.report import facts, sentences
 from dtoken.report.bands import AXES, LINEAR, MEASURES, PANELS, Curves
-from dtoken.report.cells import short, show_value
+from dtoken.report.cells import describe, short, show_value
 from dtoken.report.colours import PALETTE
 from dtoken.report.costs import COSTS, Reached, Series, Slope, Spread
 from dtoken.report.study import Rate, Study
@@ -119,7 +119,7 @@ def payload(study: Study, baseline: str | None = None) -> dict[str, Any]:
             {
                 "method": names.index(cell.method.name),
                 "label": cell.label,
-                "context": ", ".join(cell.label.split(", ")[1:]),
+                "context": ", ".join(describe(cell.context)),
                 "values": [None if value is None else show_value(value) for value in cell.values.values()],
                 "runs": len(cell.runs),
                 "curves": {axis: _curves(curve, len(cell.runs) > 1) for axis, curve in curves.items()},

@@ -204,3 +204,22 @@ def test_an_empty_sweep_has_a_page(tmp_path: Path, open_page: Open) -> None:
     (tmp_path / "multirun.yaml").write_text("")
     page = open_page(make_report(tmp_path))
     assert "This sweep has no runs yet" in page.inner_text("header")
+
+
+def test_printing_leaves_the_page_as_it_was(report: Path, open_page: Open) -> None:
+    page = open_page(report, theme="dark")
+    assert page.pdf(format="A4").startswith(b"%PDF")
+    assert page.evaluate("[document.documentElement.dataset.theme, document.body.className]") == ["dark", ""]
+    assert lines(page) == [["token", "tvr", "tavr"]] * 8
+
+
+def test_settings_that_only_crowd_can_be_held(tmp_path: Path, open_page: Open) -> None:
+    """Five values of sigma for each of three methods: first the middle one, then all."""
+    for number, (algorithm, sigma) in enumerate((a, s) for a in ("token", "tvr", "tavr") for s in (1, 2, 3, 4, 5)):
+        settings = config(algorithm, problem={"loss": "logistic", "sigma": float(sigma)})
+        write_run(tmp_path / str(number), settings, trajectory(1 - sigma / 20))
+    page = open_page(make_report(tmp_path))
+    pieces = "document.querySelector('.panel').data.map(trace => trace.x.filter(x => x === null).length)"
+    assert page.evaluate(pieces) == [1, 1, 1]
+    page.select_option("#filters select", "all")
+    assert page.evaluate(pieces) == [5, 5, 5]

@@ -165,7 +165,7 @@ function isLog(axis) {
 function drawPanels() {
   drawFilters();
   const panels = $("panels"), chosen = Object.keys(data.axes).filter((axis) => state.axes.has(axis)), rows = facets();
-  const narrow = window.innerWidth < 900, columns = Math.max(1, Math.min(chosen.length, rows.length > 1 && !narrow ? 4 : 2));
+  const columns = Math.max(1, Math.min(chosen.length, rows.length > 1 && !isNarrow() ? 4 : 2));
   for (const old of panels.querySelectorAll(".panel")) Plotly.purge(old);
   panels.replaceChildren();
   panels.style.gridTemplateColumns = `repeat(${columns}, minmax(0, 1fr))`;
@@ -407,13 +407,20 @@ function setTheme(theme) {
 }
 $("theme").onclick = () => { chosenTheme = isDark() ? "light" : "dark"; setTheme(chosenTheme); };
 systemTheme.onchange = () => { if (!chosenTheme) setTheme(); };
-// paper is white, and as wide as it is
-window.onbeforeprint = () => { setTheme("light"); for (const plot of document.querySelectorAll(".panel, .plot")) Plotly.Plots.resize(plot); };
-window.onafterprint = () => setTheme(chosenTheme);
-let wasNarrow = window.innerWidth < 900;
+// paper is white, and narrower than a screen
+let printing = false;
+function forPaper(on) {
+  printing = on;
+  document.body.classList.toggle("paper", on);
+  setTheme(on ? "light" : chosenTheme);
+}
+window.onbeforeprint = () => forPaper(true);
+window.onafterprint = () => forPaper(false);
+const isNarrow = () => printing || window.innerWidth < 900;
+let wasNarrow = isNarrow();
 window.addEventListener("resize", () => {
-  const narrow = window.innerWidth < 900;
-  if (data && $("panels") && narrow !== wasNarrow) drawPanels();
+  const narrow = isNarrow();
+  if (data && $("panels") && narrow !== wasNarrow && !printing) drawPanels();
   wasNarrow = narrow;
 });
 

@@ -123,7 +123,7 @@ def _rates(study: Study) -> Iterator[tuple[str, "Figure"]]:
     for rate, predicted, measured in known:
         colour = rate.cell.method.colour[0]
         face = colour if rate.proved else "none"
-        axes.plot(predicted, measured, "o", ms=4, mec=colour, mfc=face, label=rate.cell.method.name)
+        axes.plot(predicted, measured, "o", ms=4, mec=colour, mfc=face, label=rate.cell.method.algorithm)
     axes.set(xscale="log", yscale="log", xlabel="predicted rate per step", ylabel="measured rate per step")
     _legend(figure, axes)
     yield "rates", figure

@@ -86,7 +86,8 @@ def test_thinning_cannot_be_seen(axis: str) -> None:
     points = 5000
     table = trajectory(0.5, points)
     steps = np.arange(points)
-    table["suboptimality"] = 10 ** (-8 * steps / points - 2 * np.sqrt(steps / points) + 0.3 * np.sin(steps / 900))
+    fall = -6 * (1 - np.exp(-steps / (0.01 * points)))  # steep at first
+    table["suboptimality"] = 10 ** (fall - 2 * steps / points + 0.3 * np.sin(steps / 900))
     kept = thin(table, axis, POINTS)
     assert len(kept) <= POINTS
     assert {0.0, float(table[axis].iloc[-1])} <= set(kept.tolist())

@@ -91,7 +91,7 @@ def test_bad_input_gets_a_sentence(
 
 def test_sentences_say_what_is_seen(sweep: Path) -> None:
     found = study(find_runs([sweep]), [1e-2])
-    assert lead(found.sweep) == "18 runs of token, tvr and tavr, with graph complete or ring, 3 seeds."
+    assert lead(found.sweep) == "18 runs of token, tvr and tavr, with graph complete or ring, each with 3 seeds."
     complete, ring = findings(found.sweep, found.reached)
     # falling by 0.37 a point (the middle seed), tavr needs ceil(log 0.01 / log 0.37) = 5 points of 40 gradients
     assert complete.startswith("With graph=complete, to 0.01, tavr needs the least communication (")

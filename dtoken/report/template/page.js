@@ -390,7 +390,9 @@ function setUp() {
   }));
   const accuracies = data.accuracies.map((accuracy) => [String(accuracy), power(accuracy)]);
   const there = (accuracy) => data.reached.filter((entry) => entry.accuracy === accuracy && entry.costs.messages[0] !== null).length;
-  const best = data.accuracies.filter((accuracy) => there(accuracy) >= Math.min(2, data.cells.length)).at(-1) ?? data.accuracies[0];
+  const compared = data.accuracies.filter((accuracy) => there(accuracy) >= Math.min(2, data.cells.length));
+  const byBaseline = (accuracy) => data.reached.some((entry) => entry.accuracy === accuracy && entry.reached && data.methods[data.cells[entry.cell].method].name === data.baseline);
+  const best = compared.filter(byBaseline).at(-1) ?? compared.at(-1) ?? data.accuracies[0];
   choices("accuracy", accuracies, best, costTable);
   choices("baseline", data.methods.map((method) => [method.name, method.name]), data.baseline, costTable);
   const swept = [...new Map(data.scaling.map((series) => [series.parameter, series.parameter]))];

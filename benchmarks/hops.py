@@ -14,7 +14,6 @@ from pathlib import Path
 
 import numpy as np
 from distributed import Client, LocalCluster, Security
-from dtoken.cluster.connection import quiet
 
 from dtoken.algorithms.token import Token
 from dtoken.data.ingest import ingest
@@ -26,6 +25,7 @@ from dtoken.graph import build, walk
 from dtoken.problem.finite_sum import FiniteSum
 from dtoken.problem.losses import get_loss
 from dtoken.schedule.clock import TimeModel
+from hydra_plugins.dask_launcher.cluster.connection import quiet
 
 MESSAGE_HEADER = 16  # bytes, as the token channel has them
 

@@ -129,19 +129,7 @@ class Local:
 
 @dataclass(frozen=True)
 class Dask(Faults):
-    """The workers of a Dask cluster (``cluster=...``).
-
-    Parameters
-    ----------
-    attempts
-        How often the same stretch of events is tried before the run gives up.
-    silence
-        Seconds after which a worker that does not answer counts as lost.
-    rejoin
-        Seconds to wait for a lost worker's replacement before the others take over its nodes.
-    start
-        Seconds to wait for a worker when there is none; None: a minute, and on a batch system without end.
-    """
+    """The workers of a Dask cluster (``cluster=...``)."""
 
     kind: ClassVar[str] = "dask"
 

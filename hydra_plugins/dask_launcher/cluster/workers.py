@@ -14,8 +14,8 @@ from hydra_plugins.dask_launcher.cluster.connection import (
     dashboard,
     in_words,
     quiet,
-    temporary_security,
 )
+from hydra_plugins.dask_launcher.cluster.credentials import temporary_security
 
 if TYPE_CHECKING:
     from distributed import Security

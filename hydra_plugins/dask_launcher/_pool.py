@@ -79,6 +79,8 @@ class Pool:
         The packed configuration of each job, by index; forgotten when the job is over.
     changed
         Called when the state of a job has changed, and now and then.
+    trouble
+        Says why there will be no workers, once that is certain.
     """
 
     client: "Client"
@@ -87,6 +89,7 @@ class Pool:
     rules: Rules
     configs: dict[int, bytes]
     changed: Callable[[Job | None], None]
+    trouble: Callable[[], str | None] = lambda: None
     returned: dict[int, Outcome] = field(default_factory=dict)
     _fresh: deque[Job] = field(default_factory=deque)
     _again: deque[Job] = field(default_factory=deque)
@@ -257,6 +260,8 @@ class Pool:
             self._idle_since = self._looked
         elif self._looked - self._idle_since > self.rules.patience:
             raise RuntimeError(f"there was no worker for {self.rules.patience:.0f} seconds; the sweep cannot go on")
+        elif (reason := self.trouble()) is not None:
+            raise RuntimeError(f"there will be no workers: {reason}")
 
     def _end_by_force(self, entry: _Running) -> None:
         """The watchdog inside the worker did not work: the worker is stuck, or has not begun the job."""

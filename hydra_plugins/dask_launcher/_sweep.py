@@ -18,7 +18,7 @@ from hydra.types import HydraContext, TaskFunction
 from hydra.utils import get_method
 from omegaconf import DictConfig, OmegaConf
 
-from hydra_plugins.dask_launcher._cluster import cluster_of, waits
+from hydra_plugins.dask_launcher._cluster import cluster_of, waits, with_logs
 from hydra_plugins.dask_launcher._compose import Compositions, give_number, swept_keys, unpacked
 from hydra_plugins.dask_launcher._plan import Plan, Planner, open_manifest
 from hydra_plugins.dask_launcher._records import DONE, RUNNING, WAITING, Job, Manifest, only_driver, read_record
@@ -159,7 +159,8 @@ class Sweep:
         rules = Rules(options.timeout, options.attempts, options.on_failure == "stop", patience)
         content = pack(self.context, self.task, self._environment())
         with ExitStack() as stack:
-            connection = stack.enter_context(options.cluster.open())
+            cluster = with_logs(options.cluster, manifest.directory)
+            connection = stack.enter_context(cluster.open())
             link = f"   dashboard {connection.dashboard}" if connection.dashboard else ""
             say(connection.text + link, "cluster")
             connection.client.register_plugin(Station(token, content))
@@ -170,7 +171,7 @@ class Sweep:
                 manifest.save_soon()
                 screen.update()
 
-            pool = Pool(connection.client, token, manifest.directory, rules, plan.configs, changed)
+            pool = Pool(connection.client, token, manifest.directory, rules, plan.configs, changed, connection.trouble)
             pool.run(plan.todo)
             return {
                 index: (pickle.loads(outcome.value), outcome.working_dir) for index, outcome in pool.returned.items()

@@ -139,7 +139,7 @@ class Jobs:
         job: Any = getattr(dask_jobqueue, self.system).job_cls
         security = file_security(self.folder / "TLS") if self.tls else None
         with tempfile.TemporaryDirectory() as unused:  # dask-jobqueue would make the folder of the logs
-            arguments = self._job(security) | {"log_directory": unused}
+            arguments = self.job_arguments(security) | {"log_directory": unused}
             protocol = "tls://" if self.tls else None
             made = job(f"{protocol or 'tcp://'}SCHEDULER:PORT", f"{self.kind}-0", protocol=protocol, **arguments)
             script: str = made.job_script()
@@ -168,7 +168,7 @@ class Jobs:
                         "dashboard_address": self.dashboard,
                         **(self.options or {}).get("scheduler_options", {}),
                     },
-                    **self._job(security),
+                    **self.job_arguments(security),
                 )
             except (OSError, ValueError, RuntimeError) as error:
                 raise RuntimeError(f"cluster={self.kind} could not be started: {str(error).strip()}") from error
@@ -185,7 +185,7 @@ class Jobs:
                     trouble=lambda: keeper.trouble and f"{keeper.trouble}; what jobs print is in {self.log_folder}",
                 )
 
-    def _job(self, security: "Security | None") -> dict[str, Any]:
+    def job_arguments(self, security: "Security | None") -> dict[str, Any]:
         """What a job of dask-jobqueue is called with."""
         from dask.utils import parse_bytes
 
@@ -204,7 +204,7 @@ class Jobs:
             "local_directory": None if self.scratch is None else os.fspath(self.scratch),
             "log_directory": os.fspath(self.log_folder),
             "worker_extra_args": [*self._worker_arguments(), *arguments],
-            "job_extra_directives": _joined(self.directives, more),
+            "job_extra_directives": joined(self.directives, more),
             **renamed,
             **options,
         }
@@ -228,7 +228,7 @@ class Jobs:
         return in_words(self.workers, "worker" if spread else "job", f"{self.kind}{spread}, {each}", self.tls)
 
 
-def _joined(ours: Any, more: Any) -> Any:
+def joined(ours: Any, more: Any) -> Any:
     """Directives of ours and of the user: a list, or for HTCondor a dictionary."""
     if isinstance(ours, dict):
         return {**ours, **(more or {})}
@@ -286,8 +286,9 @@ class HTCondor(Jobs):
     directives: ClassVar[Any] = {}
     listing = Queue("condor_q -autoformat ClusterId")
 
-    def _job(self, security: "Security | None") -> dict[str, Any]:
-        return {"disk": "1GB", **super()._job(security)}
+    def job_arguments(self, security: "Security | None") -> dict[str, Any]:
+        """What a job of dask-jobqueue is called with: it insists on an amount of disk space."""
+        return {"disk": "1GB", **super().job_arguments(security)}
 
 
 class OAR(Jobs):

@@ -58,7 +58,7 @@ class Keeper:
             try:
                 await self._round()
             except (OSError, RuntimeError) as error:
-                self._failed(f"{self._kind} refuses a job: {_refusal(error)}")
+                self._failed(f"{self._kind} refuses a job: {refusal(error)}")
 
     async def _is_over(self) -> bool:
         with suppress(TimeoutError):
@@ -136,7 +136,7 @@ def keeping(cluster: Any, kind: str, wanted: int, queue: Queue) -> Iterator[Keep
     try:
         cluster.sync(keeper.fill)
     except (OSError, RuntimeError) as error:
-        raise ValueError(f"{kind} refuses the job: {_refusal(error)}") from error
+        raise ValueError(f"{kind} refuses the job: {refusal(error)}") from error
     running = asyncio.run_coroutine_threadsafe(keeper.run(), cluster.loop.asyncio_loop)
     try:
         yield keeper
@@ -145,7 +145,7 @@ def keeping(cluster: Any, kind: str, wanted: int, queue: Queue) -> Iterator[Keep
         running.result(timeout=END_SECONDS)
 
 
-def _refusal(error: Exception) -> str:
+def refusal(error: Exception) -> str:
     """What the command that submits has to say, out of the report of dask-jobqueue."""
     text = str(error).strip()
     return text.rpartition("stderr:\n")[2].strip() or text

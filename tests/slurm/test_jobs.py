@@ -84,7 +84,7 @@ def test_jobs_that_cannot_start_their_worker_are_given_up(
     monkeypatch.setattr(keeper, "GIVE_UP", 2)
     with jobs(shared, options={"job_script_prologue": ["exit 3"]}).open() as connection:
         until(connection.trouble)
-        assert "ended before a worker of it had reported" in str(connection.trouble())
+        assert "ended before a worker had reported" in str(connection.trouble())
         assert str(shared / "logs") in str(connection.trouble())
 
 

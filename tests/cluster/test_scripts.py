@@ -69,7 +69,7 @@ def test_the_command_of_a_worker_leaves_in_good_order_and_is_encrypted(kind: str
     assert given["--worker-class"] == f"{leaving}.LeavingWorker"
     assert given["--preload-nanny"] == leaving
     assert given["--nworkers"] == "2"
-    assert given["--nthreads"] == "1"
+    assert given["--nthreads"] == "3"
     assert given["--memory-limit"] == "4.66GiB"
     assert given["--local-directory"] == "/scratch"
     if kind != "htcondor":  # which has no time limit

@@ -220,9 +220,7 @@ class Jobs:
         return self.walltime
 
     def _worker_arguments(self) -> list[str]:
-        # One thread: a task may use all cores of its worker, and shares its process with no other.
-        arguments = ["--nthreads", "1", "--no-dashboard"]
-        arguments += ["--worker-class", f"{LEAVING}.LeavingWorker", "--preload-nanny", LEAVING]
+        arguments = ["--no-dashboard", "--worker-class", f"{LEAVING}.LeavingWorker", "--preload-nanny", LEAVING]
         limit = None if self.names.get("walltime") == "" else self.walltime or self.site_default("walltime")
         with suppress(ValueError):  # a site may write its default in other ways
             life = lifetime(str(limit))

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from hydra_plugins.dask_launcher._records import DONE, FAILED, LEFT, RUNNING, WAITING, Job, now, read_record
 from hydra_plugins.dask_launcher._worker import Outcome, Task, run_task
+from hydra_plugins.dask_launcher.errors import JobDied
 
 if TYPE_CHECKING:
     from distributed import Client, Future
@@ -37,15 +38,6 @@ class Rules:
     attempts: int = 2
     stop_at_failure: bool = False
     patience: float = NO_WORKER_SECONDS  # without any worker
-
-
-class JobDied(RuntimeError):
-    """The process of a job ended before the job."""
-
-    @property
-    def reason(self) -> str:
-        """The sentence."""
-        return str(self)
 
 
 @dataclass

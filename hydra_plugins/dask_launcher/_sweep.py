@@ -7,13 +7,12 @@ import signal
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from hydra.core.utils import JobReturn, JobRuntime, configure_log, setup_globals
-from hydra.errors import HydraException
 from hydra.types import HydraContext, TaskFunction
 from hydra.utils import get_method
 from omegaconf import DictConfig, OmegaConf
@@ -25,12 +24,10 @@ from hydra_plugins.dask_launcher._records import DONE, RUNNING, WAITING, Job, Ma
 from hydra_plugins.dask_launcher._returned import Returned
 from hydra_plugins.dask_launcher._screen import Screen, closing, opening, say, short
 from hydra_plugins.dask_launcher.cluster import Cluster
+from hydra_plugins.dask_launcher.config import DaskLauncherConf
+from hydra_plugins.dask_launcher.errors import JobDied, SweepError
 
 COMPLAINTS_SHOWN = 5
-
-
-class SweepError(HydraException):
-    """The sweep as a whole cannot be done; nothing was started."""
 
 
 @dataclass(frozen=True)
@@ -62,6 +59,9 @@ def options_of(given: Mapping[str, Any]) -> Options:
         key: OmegaConf.to_container(value, resolve=True) if OmegaConf.is_config(value) else value
         for key, value in given.items()
     }
+    unknown = sorted(set(values) - {entry.name for entry in fields(DaskLauncherConf)})
+    if unknown:
+        raise SweepError(f"hydra.launcher.{unknown[0]} is not an option of hydra/launcher=dask")
     workers, memory = values.pop("workers", None), values.pop("memory_limit", None)
     try:
         cluster = cluster_of(values.pop("cluster", "local"), workers, memory, values.pop("options", None) or {})
@@ -200,7 +200,7 @@ class Sweep:
         elif job.status == DONE:
             value = (read_record(directory, job) or {}).get("value")
         else:
-            value = RuntimeError(f"job {job.index} was not started, because of hydra.launcher.on_failure=stop")
+            value = JobDied(f"job {job.index} was not started, because of hydra.launcher.on_failure=stop")
         return Returned(
             partial(self._compose_again, list(words), job, sweep_dir),
             job.status == DONE,

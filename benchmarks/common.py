@@ -51,5 +51,10 @@ class Figures:
         )
         print(f"size {self._options.size}; {machine}; load {os.getloadavg()[0]:.1f}")
         if self._options.json:
-            content = {"size": self._options.size, "machine": machine, "figures": self._rows}
+            content = {
+                "size": self._options.size,
+                "machine": machine,
+                "date": time.strftime("%d %B %Y").lstrip("0"),
+                "figures": self._rows,
+            }
             self._options.json.write_text(json.dumps(content, indent=2))

@@ -6,8 +6,8 @@ few dozen arrays by value costs more than many a step. Machine code is kept on d
 
 numba notices that a cached function is out of date only by its own file. Here the stamp also covers all compiled
 sources of the package, so a change to a loss is never hidden by cached code of a method that calls it; and a compiled
-function has a name made from its source, so that a function that closes over others (``engine.executor``) is cached,
-too.
+function has a name made from its source file, so that a function that closes over others (``engine.executor``) is
+cached, too, and is out of date when a method outside the package changes.
 """
 
 import hashlib
@@ -27,7 +27,7 @@ def compiled(function: F) -> F:
     """Compile ``function`` with numba; it keeps its type for the type checker."""
     kernel = numba.njit(nogil=True, fastmath=False, error_model="numpy", forceinline=True)(function)
     try:
-        source = inspect.getsource(function)
+        source = inspect.getsource(inspect.getmodule(function) or function)
         kernel._cache = _Cache(function)
     except (OSError, RuntimeError):
         return kernel  # type: ignore[no-any-return]  # typed in at a prompt: compiled anew in every session

@@ -187,7 +187,8 @@ def _engine(
         if faults.start is None and connection.waits_in_queue:
             faults = replace(faults, start=math.inf)
         note = observer.note if observer is not None else lambda _: None
-        with DaskEngine(connection.client, experiment, prepared.store.path, faults, note) as dask:
+        more = (faults, note, connection.trouble)
+        with DaskEngine(connection.client, experiment, prepared.store.path, *more) as dask:
             yield dask
 
 

@@ -61,8 +61,7 @@ class Application:
         """Whether several runs are asked for."""
         if self.arguments.multirun:
             return True
-        asked = [value for value in self.arguments.overrides if value.startswith("hydra.mode=")]
-        return bool(asked) and asked[-1].upper().endswith("=MULTIRUN")
+        return (self.given("hydra.mode") or "").upper() == "MULTIRUN"
 
     def run(self, config: DictConfig, task: Callable[[DictConfig], Any]) -> Any:
         """Run ``task`` in the output directory of ``config``; what it raises comes through."""
@@ -79,9 +78,14 @@ class Application:
             raise done._return_value
         return done.return_value
 
-    def sweep(self, task: Callable[[DictConfig], Any]) -> Any:
-        """Run ``task`` for all combinations that the command line asks for."""
-        overrides = [*self.arguments.overrides, "hydra.mode=MULTIRUN"]
+    def given(self, key: str) -> str | None:
+        """The last value of a key on the command line."""
+        asked = [value for value in self.arguments.overrides if value.startswith(f"{key}=")]
+        return asked[-1].partition("=")[2] if asked else None
+
+    def sweep(self, task: Callable[[DictConfig], Any], more: Sequence[str] = ()) -> Any:
+        """Run ``task`` for all combinations that the command line, and ``more`` overrides, ask for."""
+        overrides = [*self.arguments.overrides, *more, "hydra.mode=MULTIRUN"]
         return self.hydra.multirun(self.config_name, task, overrides)
 
     def show(self) -> bool:

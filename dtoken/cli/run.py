@@ -11,6 +11,7 @@ from dtoken import __version__
 HELP = """\
 dtoken [KEY=VALUE ...]      one run of a token method; its directory is the last line printed
 dtoken -m KEY=V1,V2 ...     one run for each combination
+dtoken theory=only ...      what the theory says, as a table, without running; with -m side by side
 
 Groups, each with keys of its own (choose with GROUP=OPTION):
 
@@ -83,9 +84,13 @@ def _run(asked: Any) -> int:
     from dtoken.cli.hydra_app import application, output_directory, running_directory
 
     keys = ("data", "nodes", "partition", "problem", "graph", "algorithm", "engine", "seed", "stop", "record", "time")
-    with application(asked, (*keys, "cluster", "checkpoint", "schedule")) as app:
+    with application(asked, (*keys, "cluster", "checkpoint", "schedule", "theory")) as app:
         if app.show():
             return 0
+        if app.given("theory") == "only":
+            from dtoken.cli.theory import show_theory
+
+            return show_theory(app)
         if app.sweeps:
             try:
                 app.sweep(lambda config: _run_of_sweep(config, running_directory()))
@@ -113,10 +118,13 @@ def single_run(config: Any, directory: Path, inside: Any) -> int:
     from dtoken.cli.screen import Screen
     from dtoken.cli.terminal import FAILED, sentence
     from dtoken.config.hydra import settings_of
+    from dtoken.errors import InputError
     from dtoken.outputs import earlier_summary, is_over
     from dtoken.session import execute, prepare_run
 
     settings = settings_of(config)
+    if config.theory == "only":
+        raise InputError("theory=only is in a configuration file; give it on the command line")
     before = earlier_summary(directory, settings)
     if before and is_over(before, settings):
         if before["failure"]:

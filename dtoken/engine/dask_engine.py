@@ -62,6 +62,8 @@ class DaskEngine:
         How to deal with workers that are lost.
     note
         Told, in a sentence, when workers were lost or joined.
+    trouble
+        Says why there will be no workers, once that is certain.
     """
 
     def __init__(
@@ -71,6 +73,7 @@ class DaskEngine:
         store: Path,
         faults: Faults | None = None,
         note: Callable[[str], None] = lambda _: None,
+        trouble: Callable[[], str | None] = lambda: None,
     ) -> None:
         self._experiment, self._store, self._note = experiment, store.resolve(), note
         self._faults = faults or Faults()
@@ -84,7 +87,7 @@ class DaskEngine:
         self.tallies: dict[str, Tally] = defaultdict(Tally)  # by name of the worker
         self.faults = 0
         self.hop_seconds: float | None = None  # a message of the size of a token, one way, between two workers
-        self._crew = Crew(client, self._run, self._faults)
+        self._crew = Crew(client, self._run, self._faults, trouble)
         try:
             self._persistently(lambda: None)
         except BaseException:

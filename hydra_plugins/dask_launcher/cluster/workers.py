@@ -14,11 +14,19 @@ from hydra_plugins.dask_launcher.cluster.connection import (
     dashboard,
     in_words,
     quiet,
-    temporary_security,
 )
+from hydra_plugins.dask_launcher.cluster.credentials import temporary_security
 
 if TYPE_CHECKING:
     from distributed import Security
+
+WORKERS = 2
+DASK = {
+    "distributed.scheduler.allowed-failures": 0,  # a task whose worker died is not Dask's to repeat
+    "distributed.worker.memory.target": False,  # nothing here is spilled: a worker has room, or it is stopped
+    "distributed.worker.memory.spill": False,
+    "distributed.worker.memory.pause": False,
+}
 
 
 @dataclass(frozen=True)
@@ -28,9 +36,9 @@ class LocalWorkers:
     Parameters
     ----------
     workers
-        How many.
+        How many; None: two, and for a sweep one per processor.
     threads
-        Threads of each worker for Dask's own tasks; a run takes one thread of its own on each worker.
+        Threads of each worker: processors that a job of a sweep may use on it.
     memory
         Limit of each worker, as ``4GB``; None: its share of the machine.
     tls
@@ -39,7 +47,7 @@ class LocalWorkers:
         Where the dashboard listens; port 0 is any free one.
     """
 
-    workers: int = 2
+    workers: int | None = None
     threads: int = 1
     memory: str | None = None
     tls: bool = False
@@ -47,18 +55,22 @@ class LocalWorkers:
     kind: ClassVar[str] = "local"
 
     def __post_init__(self) -> None:
-        check_positive("workers", self.workers)
+        if self.workers is not None:
+            check_positive("workers", self.workers)
         check_positive("threads", self.threads)
 
     @contextmanager
     def open(self) -> Iterator[Connection]:
         """Start the workers; they end with the context."""
+        import dask
         from distributed import Client, LocalCluster
 
+        workers = self.workers or WORKERS
         with (
             quiet(),
+            dask.config.set(DASK),
             LocalCluster(
-                n_workers=self.workers,
+                n_workers=workers,
                 threads_per_worker=self.threads,
                 memory_limit=self.memory or "auto",
                 processes=True,
@@ -71,7 +83,7 @@ class LocalWorkers:
             Client(cluster) as client,
         ):
             yield Connection(
-                client, in_words(self.workers, "process", "this machine", self.tls), dashboard(cluster, self.dashboard)
+                client, in_words(workers, "process", "this machine", self.tls), dashboard(cluster, self.dashboard)
             )
 
 

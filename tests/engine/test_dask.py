@@ -98,13 +98,22 @@ def test_equal_bits_for_all_methods(cluster: LocalCluster, client: Client, store
     compare(client, store, "tvr", "ring", "lazy")
 
 
-def test_no_task_is_ever_created_and_the_workers_forget_the_run(client: Client, store: ShardStore) -> None:
-    def known(dask_scheduler: Any) -> tuple[int, int]:
-        return len(dask_scheduler.tasks), dask_scheduler.transition_counter
+def test_the_scheduler_remembers_nothing_of_hops_and_the_workers_forget_the_run(
+    cluster: LocalCluster, client: Client, store: ShardStore
+) -> None:
+    def known(dask_scheduler: Any) -> dict[str, int]:
+        collections = ("tasks", "task_groups", "task_prefixes", "transition_log", "unrunnable", "computations")
+        sizes = {name: len(getattr(dask_scheduler, name)) for name in collections}
+        events = sum(len(found) for found in dask_scheduler.get_events().values())
+        return sizes | {"transitions": dask_scheduler.transition_counter, "events": events}
 
-    before = client.run_on_scheduler(known)
-    compare(client, store, "tvr")
-    assert client.run_on_scheduler(known) == before
+    scale(cluster, client, 2)
+    experiment = make_experiment(store, method_class("token")(tokens=4, compute="on_arrival"))
+    with DaskEngine(client, experiment, store.path, PATIENT) as engine:
+        before = client.run_on_scheduler(known)
+        execute(experiment, engine, 5000)
+        assert sum(tally.hops for tally in engine.tallies.values()) > 1000
+        assert client.run_on_scheduler(known) == before
     seats = client.run(lambda dask_worker: len(dask_worker.plugins[Hosts.name].seats))
     assert set(seats.values()) == {0}
 

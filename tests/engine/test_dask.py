@@ -104,8 +104,7 @@ def test_the_scheduler_remembers_nothing_of_hops_and_the_workers_forget_the_run(
     def known(dask_scheduler: Any) -> dict[str, int]:
         collections = ("tasks", "task_groups", "task_prefixes", "transition_log", "unrunnable", "computations")
         sizes = {name: len(getattr(dask_scheduler, name)) for name in collections}
-        events = sum(len(found) for found in dask_scheduler.get_events().values())
-        return sizes | {"transitions": dask_scheduler.transition_counter, "events": events}
+        return sizes | {"transitions": dask_scheduler.transition_counter}
 
     scale(cluster, client, 2)
     experiment = make_experiment(store, method_class("token")(tokens=4, compute="on_arrival"))

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from dtoken.algorithms.contract import Arrays, Facts, check_choice
 from dtoken.errors import InputError
+from dtoken.schedule.clock import Costs
 from dtoken.schedule.stream import Drawn, Law, Schedule, first_start
 
 SMOOTHNESS = ("theory", "batch", "factor")
@@ -49,6 +50,36 @@ class SmoothMethod:
     def notes(self, c: Arrays, facts: Facts) -> tuple[str, ...]:
         """Nothing to warn of."""
         return ()
+
+
+@dataclass(frozen=True)
+class SamplingMethod(SmoothMethod):
+    """A method whose nodes use one of their samples at a local step.
+
+    Parameters
+    ----------
+    smoothness, factor
+        As for all methods.
+    sampling
+        ``importance``: samples with a larger L_ij are drawn more often; ``uniform``: all alike.
+    """
+
+    sampling: str = "importance"
+
+    draws_samples = True
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_choice("sampling", self.sampling, SAMPLING)
+
+    @property
+    def importance(self) -> bool:
+        """Whether some samples are drawn more often than others."""
+        return self.sampling == "importance"
+
+    def costs(self, facts: Facts) -> Costs:
+        """One gradient a local step."""
+        return Costs(np.ones(facts.n, np.int64), np.zeros(facts.n, np.int64))
 
 
 class _Walks(Protocol):
@@ -104,6 +135,8 @@ class TokenMethod(Walking, SmoothMethod):
 
     def jumps_per_visit(self, facts: Facts) -> int:
         """N."""
-        if self.jumps == "auto":
-            return facts.walk.mixing(self.mixing * float(facts.walk.stationary.min()))
-        return int(self.jumps)
+        return self.jumps_until_mixed(facts) if self.jumps == "auto" else int(self.jumps)
+
+    def jumps_until_mixed(self, facts: Facts) -> int:
+        """N of ``auto``: after so many jumps visits are nearly independent."""
+        return facts.walk.mixing(self.mixing * float(facts.walk.stationary.min()))

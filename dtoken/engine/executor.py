@@ -12,13 +12,17 @@ from typing import Any
 
 from dtoken.compiled import compiled
 from dtoken.engine.plan import FLUSH
-from dtoken.engine.primitives import load_acquire, prefetch, store_release
+from dtoken.engine.primitives import load_acquire, prefetch, prefetch_each, prefetch_entry, store_release
 
 DONE, WAITING, LEAVING = range(3)
 
 AHEAD_STEPS = 16  # local steps that run ahead before the token is looked for again
 AHEAD_VISITS = 512  # how far down the list of visits to look for steps that can run ahead
-PREFETCH = 4  # local steps between asking for a row and using it
+ROW_STATE_AHEAD = 8  # local steps between asking where a row is, and what the node remembers of it, and using that
+ROW_AHEAD = 4  # local steps between asking for a row and using it
+ENTRIES_AHEAD = 1  # local steps between asking for what a row will be multiplied with, and that
+LONG_STATE = 2048  # features from which a node's state does not stay in the nearest cache
+LINE = 64  # bytes that come together
 
 
 @compiled
@@ -30,6 +34,34 @@ def _no_meet(c: Any, tokens: Any, k: int, other: int, t: float) -> None:
 def publish(ready: Any, k: int, turn: int) -> None:
     """Say that token k is here and has been part of ``turn`` visits and meets."""
     store_release(ready, k, turn)
+
+
+@compiled
+def fetch_row_state(rows: Any, nodes: Any, r: int) -> None:
+    """Ask for the numbers that there are for each row, if r is a row."""
+    if r >= 0:
+        prefetch(rows.start, r)
+        prefetch(rows.y, r)
+        prefetch(rows.q, r)
+        prefetch_each(nodes, len(rows.y), r)
+
+
+@compiled
+def fetch_row(rows: Any, r: int) -> None:
+    """Ask for row r, if it is a row."""
+    if r >= 0:
+        for entry in range(rows.start[r], rows.start[r + 1], LINE // 8):
+            prefetch(rows.data, entry)
+        for entry in range(rows.start[r], rows.start[r + 1], LINE // 4):
+            prefetch(rows.indices, entry)
+
+
+@compiled
+def fetch_entries(rows: Any, state: Any, i: int, r: int) -> None:
+    """Ask for what node i has at the features of row r, if it is a row and the node's state long enough to matter."""
+    if r >= 0 and rows.d >= LONG_STATE:
+        for entry in range(rows.start[r], rows.start[r + 1]):
+            prefetch_entry(state, i, rows.indices[entry])
 
 
 @cache
@@ -45,11 +77,12 @@ def executor(local: Callable[..., None], visit: Callable[..., None], meet: Calla
     @compiled
     def run_queue(plan: Any, c: Any, rows: Any, nodes: Any, i: int, start: int, stop: int) -> None:
         for step in range(start, stop):
-            ahead = step + PREFETCH
-            if ahead < stop and plan.row[ahead] >= 0:
-                entry = rows.start[plan.row[ahead]]
-                prefetch(rows.data, entry)
-                prefetch(rows.indices, entry)
+            if step + ROW_STATE_AHEAD < stop:
+                fetch_row_state(rows, nodes, plan.row[step + ROW_STATE_AHEAD])
+            if step + ROW_AHEAD < stop:
+                fetch_row(rows, plan.row[step + ROW_AHEAD])
+            if step + ENTRIES_AHEAD < stop:
+                fetch_entries(rows, nodes[0], i, plan.row[step + ENTRIES_AHEAD])
             local(c, rows, nodes, i, plan.row[step], plan.at[step])
 
     @compiled

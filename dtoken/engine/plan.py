@@ -1,4 +1,4 @@
-"""A stretch of events as one host sees it: for each of its nodes a queue of local steps, and the visits in order.
+"""A stretch of events as one host sees it: its visits in order, each with the local steps of its node that precede it.
 
 Local steps of a node touch nothing but the node. So they may wait until the next visit to it, and run as one block: the
 same bits as in schedule order, and memory is visited node by node.
@@ -19,21 +19,26 @@ FLUSH = -1  # a "visit" without token: only runs what is left in the queue of a 
 class Plan(NamedTuple):
     """What one host does in one stretch of events."""
 
-    first: NDArray[np.int64]  # (hosted + 1,) bounds of each node's queue in the next two
     row: NDArray[np.int64]  # (local steps,) row that the step uses; -1: all rows of the node
     at: NDArray[np.float64]  # (local steps,) time of the step
+    first: NDArray[np.int64]  # (visits + 1,) bounds in the above of the steps that a visit waits for
     node: NDArray[np.int64]  # (visits,) hosted node; -1 for a meet
     token: NDArray[np.int64]  # (visits,) token, or FLUSH
     other: NDArray[np.int64]  # (visits,) second token of a meet, else -1
     turn: NDArray[np.int64]  # (visits,) how many visits and meets of the token come before
     other_turn: NDArray[np.int64]  # (visits,) the same for the second token
-    upto: NDArray[np.int64]  # (visits,) end of the node's queue that precedes the visit
     before: NDArray[np.int64]  # (visits,) the visit before at the same node; -1: none
+    after: NDArray[np.int64]  # (visits,) the next visit at the same node; -1: none
     visit_row: NDArray[np.int64]  # (visits,) row that the visit uses; -1: none; LOADING: the token is loaded
     visit_at: NDArray[np.float64]  # (visits,) time of the visit
     leave: NDArray[np.int64]  # (visits,) host to which the token goes afterwards; -1: it stays
     other_leave: NDArray[np.int64]  # (visits,) the same for the second token
     depart: NDArray[np.int64]  # (K,) host to which a token goes before anything else; -1: it stays
+
+    @property
+    def events(self) -> int:
+        """How many of the events happen here; moves are not counted."""
+        return len(self.row) + int(np.count_nonzero(self.token != FLUSH))
 
 
 class Traffic(NamedTuple):
@@ -76,65 +81,80 @@ def make_plan(
     traffic
         Where tokens are; None: there is one host only.
     """
-    hosted = len(first_row) - 1
-    steps, visits = _count(events, slot, hosted)
-    entries = visits + hosted
-    plan = Plan(
-        first=np.concatenate([[0], np.cumsum(steps)]),
-        row=np.empty(steps.sum(), np.int64),
-        at=np.empty(steps.sum()),
-        node=np.full(entries, -1, np.int64),
-        token=np.full(entries, -1, np.int64),
-        other=np.full(entries, -1, np.int64),
-        turn=np.full(entries, -1, np.int64),
-        other_turn=np.full(entries, -1, np.int64),
-        upto=np.full(entries, -1, np.int64),
-        before=np.full(entries, -1, np.int64),
-        visit_row=np.full(entries, -1, np.int64),
-        visit_at=np.empty(entries),
-        leave=np.full(entries, -1, np.int64),
-        other_leave=np.full(entries, -1, np.int64),
-        depart=np.full(tokens, -1, np.int64),
-    )
-    _fill(plan, events, slot, samples, first_row, traffic or one_host(len(slot), tokens))
-    return plan
+    return _make(events, slot, samples, first_row, traffic or one_host(len(slot), tokens))
 
 
 @compiled
-def _count(events: Events, slot: NDArray[np.int64], hosted: int) -> tuple[NDArray[np.int64], int]:
-    steps = np.zeros(hosted, np.int64)
-    visits = 0
-    for event in range(len(events.kind)):
-        i = slot[events.node[event]]
-        if i >= 0:
-            if events.kind[event] == LOCAL:
-                steps[i] += 1
-            elif events.kind[event] != MOVE:
-                visits += 1
-    return steps, visits
-
-
-@compiled
-def _fill(
-    plan: Plan,
+def _make(
     events: Events,
     slot: NDArray[np.int64],
     samples: Samples,
     first_row: NDArray[np.int64],
     traffic: Traffic,
-) -> None:
-    hosted, turns = len(first_row) - 1, traffic.turns
-    end = plan.first[:-1].copy()
-    last_at_node = np.full(hosted, -1)
+) -> Plan:
+    hosted = len(first_row) - 1
+    steps, visits, left = _count(events, slot, hosted)
+    entries, none = visits + left, np.int64(-1)
+    plan = Plan(
+        row=np.empty(steps, np.int64),
+        at=np.empty(steps),
+        first=np.zeros(entries + 1, np.int64),
+        node=np.empty(entries, np.int64),
+        token=np.empty(entries, np.int64),
+        other=np.full(entries, none),
+        turn=np.empty(entries, np.int64),
+        other_turn=np.full(entries, none),
+        before=np.empty(entries, np.int64),
+        after=np.full(entries, none),
+        visit_row=np.empty(entries, np.int64),
+        visit_at=np.empty(entries),
+        leave=np.full(entries, none),
+        other_leave=np.full(entries, none),
+        depart=np.full(len(traffic.turns), none),
+    )
+    place = _list_visits(plan, events, slot, hosted, samples, first_row, traffic)
+    _list_steps(plan, events, slot, place, samples, first_row)
+    return plan
+
+
+@compiled
+def _count(events: Events, slot: NDArray[np.int64], hosted: int) -> tuple[int, int, int]:
+    """Local steps, visits, and nodes with steps that no visit follows."""
+    pending = np.zeros(hosted, np.bool_)
+    steps = visits = 0
+    for event in range(len(events.kind)):
+        i = slot[events.node[event]]
+        if i >= 0:
+            if events.kind[event] == LOCAL:
+                steps += 1
+                pending[i] = True
+            elif events.kind[event] != MOVE:
+                visits += 1
+                pending[i] = pending[i] and events.kind[event] == MEET
+    return steps, visits, pending.sum()
+
+
+@compiled
+def _list_visits(
+    plan: Plan,
+    events: Events,
+    slot: NDArray[np.int64],
+    hosted: int,
+    samples: Samples,
+    first_row: NDArray[np.int64],
+    traffic: Traffic,
+) -> NDArray[np.int64]:
+    """Fill in all but the steps; return where those of each node's first visit go."""
+    turns = traffic.turns
+    pending = np.zeros(hosted, np.int64)
+    earliest, last_at_node = np.full(hosted, -1), np.full(hosted, -1)
     last_of_token = np.full(len(turns), -1)
     v = 0
     for event in range(len(events.kind)):
         kind, i = events.kind[event], slot[events.node[event]]
         if kind == LOCAL:
             if i >= 0:
-                plan.row[end[i]] = row_of(samples, first_row, i, events.draw[event])
-                plan.at[end[i]] = events.at[event]
-                end[i] += 1
+                pending[i] += 1
         elif kind != MOVE:
             k, other = events.token[event], events.other[event]
             _send_on(plan, traffic, last_of_token, k, events.node[event])
@@ -145,19 +165,70 @@ def _fill(
                 last_of_token[k] = v
                 if kind == MEET:
                     plan.other[v], plan.other_turn[v] = other, turns[other]
+                    plan.node[v] = plan.before[v] = plan.visit_row[v] = -1
+                    plan.first[v + 1] = plan.first[v]
                     last_of_token[other] = v
                 else:
-                    plan.node[v], plan.upto[v], plan.before[v] = i, end[i], last_at_node[i]
                     loading = kind == LOAD
                     plan.visit_row[v] = LOADING if loading else row_of(samples, first_row, i, events.draw[event])
-                    last_at_node[i] = v
+                    _close_queue(plan, v, i, pending, earliest, last_at_node)
                 v += 1
             turns[k] += 1
             if kind == MEET:
                 turns[other] += 1
     for i in range(hosted):
-        plan.node[v], plan.token[v], plan.upto[v], plan.before[v] = i, FLUSH, end[i], last_at_node[i]
-        v += 1
+        if pending[i] > 0:
+            plan.token[v], plan.turn[v], plan.visit_row[v], plan.visit_at[v] = FLUSH, -1, -1, 0.0
+            _close_queue(plan, v, i, pending, earliest, last_at_node)
+            v += 1
+    for i in range(hosted):
+        if earliest[i] >= 0:
+            earliest[i] = plan.first[earliest[i]]
+    return earliest
+
+
+@compiled
+def _close_queue(
+    plan: Plan,
+    v: int,
+    i: int,
+    pending: NDArray[np.int64],
+    earliest: NDArray[np.int64],
+    last_at_node: NDArray[np.int64],
+) -> None:
+    """Let visit v, the next at node i, wait for the steps that are pending there."""
+    plan.node[v], plan.before[v] = i, last_at_node[i]
+    if last_at_node[i] >= 0:
+        plan.after[last_at_node[i]] = v
+    else:
+        earliest[i] = v
+    last_at_node[i] = v
+    plan.first[v + 1] = plan.first[v] + pending[i]
+    pending[i] = 0
+
+
+@compiled
+def _list_steps(
+    plan: Plan,
+    events: Events,
+    slot: NDArray[np.int64],
+    place: NDArray[np.int64],
+    samples: Samples,
+    first_row: NDArray[np.int64],
+) -> None:
+    """Fill in the steps; ``place`` says where the next one of each node goes."""
+    v = 0
+    for event in range(len(events.kind)):
+        kind, i = events.kind[event], slot[events.node[event]]
+        if i >= 0:
+            if kind == LOCAL:
+                plan.row[place[i]] = row_of(samples, first_row, i, events.draw[event])
+                plan.at[place[i]] = events.at[event]
+                place[i] += 1
+            elif kind != MOVE:
+                if kind != MEET and plan.after[v] >= 0:
+                    place[i] = plan.first[plan.after[v]]
+                v += 1
 
 
 @compiled

@@ -28,7 +28,6 @@ class Plan(NamedTuple):
     turn: NDArray[np.int64]  # (visits,) how many visits and meets of the token come before
     other_turn: NDArray[np.int64]  # (visits,) the same for the second token
     before: NDArray[np.int64]  # (visits,) the visit before at the same node; -1: none
-    after: NDArray[np.int64]  # (visits,) the next visit at the same node; -1: none
     visit_row: NDArray[np.int64]  # (visits,) row that the visit uses; -1: none; LOADING: the token is loaded
     visit_at: NDArray[np.float64]  # (visits,) time of the visit
     leave: NDArray[np.int64]  # (visits,) host to which the token goes afterwards; -1: it stays
@@ -105,15 +104,14 @@ def _make(
         turn=np.empty(entries, np.int64),
         other_turn=np.full(entries, none),
         before=np.empty(entries, np.int64),
-        after=np.full(entries, none),
         visit_row=np.empty(entries, np.int64),
         visit_at=np.empty(entries),
         leave=np.full(entries, none),
         other_leave=np.full(entries, none),
         depart=np.full(len(traffic.turns), none),
     )
-    place = _list_visits(plan, events, slot, hosted, samples, first_row, traffic)
-    _list_steps(plan, events, slot, place, samples, first_row)
+    _list_visits(plan, events, slot, samples, first_row, traffic)
+    _list_steps(plan, events, slot, samples, first_row)
     return plan
 
 
@@ -139,84 +137,80 @@ def _list_visits(
     plan: Plan,
     events: Events,
     slot: NDArray[np.int64],
-    hosted: int,
     samples: Samples,
     first_row: NDArray[np.int64],
     traffic: Traffic,
-) -> NDArray[np.int64]:
-    """Fill in all but the steps; return where those of each node's first visit go."""
-    turns = traffic.turns
-    pending = np.zeros(hosted, np.int64)
-    earliest, last_at_node = np.full(hosted, -1), np.full(hosted, -1)
+) -> None:
+    """Fill in all but the steps. No calls that pass the plan: numba would count references to all its arrays."""
+    host, me, where, turns = traffic
+    pending, last_at_node = np.zeros(len(first_row) - 1, np.int64), np.full(len(first_row) - 1, -1)
     last_of_token = np.full(len(turns), -1)
     v = 0
     for event in range(len(events.kind)):
-        kind, i = events.kind[event], slot[events.node[event]]
+        kind, node = events.kind[event], events.node[event]
+        i = slot[node]
         if kind == LOCAL:
             if i >= 0:
                 pending[i] += 1
         elif kind != MOVE:
             k, other = events.token[event], events.other[event]
-            _send_on(plan, traffic, last_of_token, k, events.node[event])
+            if host[where[k]] == me != host[node]:
+                _send_on(plan, last_of_token, k, host[node])
+            where[k] = node
             if kind == MEET:
-                _send_on(plan, traffic, last_of_token, other, events.node[event])
+                if host[where[other]] == me != host[node]:
+                    _send_on(plan, last_of_token, other, host[node])
+                where[other] = node
             if i >= 0:
                 plan.token[v], plan.turn[v], plan.visit_at[v] = k, turns[k], events.at[event]
                 last_of_token[k] = v
                 if kind == MEET:
                     plan.other[v], plan.other_turn[v] = other, turns[other]
-                    plan.node[v] = plan.before[v] = plan.visit_row[v] = -1
+                    plan.node[v], plan.before[v], plan.visit_row[v] = -1, -1, -1
                     plan.first[v + 1] = plan.first[v]
                     last_of_token[other] = v
                 else:
                     loading = kind == LOAD
                     plan.visit_row[v] = LOADING if loading else row_of(samples, first_row, i, events.draw[event])
-                    _close_queue(plan, v, i, pending, earliest, last_at_node)
+                    plan.node[v], plan.before[v] = i, last_at_node[i]
+                    plan.first[v + 1] = plan.first[v] + pending[i]
+                    last_at_node[i], pending[i] = v, 0
                 v += 1
             turns[k] += 1
             if kind == MEET:
                 turns[other] += 1
-    for i in range(hosted):
+    for i in range(len(pending)):
         if pending[i] > 0:
-            plan.token[v], plan.turn[v], plan.visit_row[v], plan.visit_at[v] = FLUSH, -1, -1, 0.0
-            _close_queue(plan, v, i, pending, earliest, last_at_node)
+            plan.token[v], plan.turn[v], plan.visit_at[v], plan.visit_row[v] = FLUSH, -1, 0.0, -1
+            plan.node[v], plan.before[v] = i, last_at_node[i]
+            plan.first[v + 1] = plan.first[v] + pending[i]
             v += 1
-    for i in range(hosted):
-        if earliest[i] >= 0:
-            earliest[i] = plan.first[earliest[i]]
-    return earliest
 
 
 @compiled
-def _close_queue(
-    plan: Plan,
-    v: int,
-    i: int,
-    pending: NDArray[np.int64],
-    earliest: NDArray[np.int64],
-    last_at_node: NDArray[np.int64],
-) -> None:
-    """Let visit v, the next at node i, wait for the steps that are pending there."""
-    plan.node[v], plan.before[v] = i, last_at_node[i]
-    if last_at_node[i] >= 0:
-        plan.after[last_at_node[i]] = v
+def _send_on(plan: Plan, last_of_token: NDArray[np.int64], k: int, target: int) -> None:
+    """Note that token k, which is here, goes to another host after what it did here last."""
+    v = last_of_token[k]
+    if v < 0:
+        plan.depart[k] = target
+    elif plan.token[v] == k:
+        plan.leave[v] = target
     else:
-        earliest[i] = v
-    last_at_node[i] = v
-    plan.first[v + 1] = plan.first[v] + pending[i]
-    pending[i] = 0
+        plan.other_leave[v] = target
+    last_of_token[k] = -1
 
 
 @compiled
 def _list_steps(
-    plan: Plan,
-    events: Events,
-    slot: NDArray[np.int64],
-    place: NDArray[np.int64],
-    samples: Samples,
-    first_row: NDArray[np.int64],
+    plan: Plan, events: Events, slot: NDArray[np.int64], samples: Samples, first_row: NDArray[np.int64]
 ) -> None:
-    """Fill in the steps; ``place`` says where the next one of each node goes."""
+    """Fill in the steps."""
+    place = np.zeros(len(first_row) - 1, np.int64)  # where the next step of each node goes
+    after = np.zeros(len(plan.node), np.int64)  # the same once a visit is over
+    for v in range(len(plan.node) - 1, -1, -1):
+        i = plan.node[v]
+        if i >= 0:
+            after[v], place[i] = place[i], plan.first[v]
     v = 0
     for event in range(len(events.kind)):
         kind, i = events.kind[event], slot[events.node[event]]
@@ -226,22 +220,6 @@ def _list_steps(
                 plan.at[place[i]] = events.at[event]
                 place[i] += 1
             elif kind != MOVE:
-                if kind != MEET and plan.after[v] >= 0:
-                    place[i] = plan.first[plan.after[v]]
+                if kind != MEET:
+                    place[i] = after[v]
                 v += 1
-
-
-@compiled
-def _send_on(plan: Plan, traffic: Traffic, last_of_token: NDArray[np.int64], k: int, node: int) -> None:
-    """Note that token k, if it is here, goes to the host of ``node`` after what it did here last."""
-    target = traffic.host[node]
-    if traffic.host[traffic.where[k]] == traffic.me and target != traffic.me:
-        v = last_of_token[k]
-        if v < 0:
-            plan.depart[k] = target
-        elif plan.token[v] == k:
-            plan.leave[v] = target
-        else:
-            plan.other_leave[v] = target
-        last_of_token[k] = -1
-    traffic.where[k] = node

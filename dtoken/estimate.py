@@ -10,6 +10,8 @@ from dtoken.data.row_files import ENTRY_BYTES
 from dtoken.data.store import ShardStore
 from dtoken.engine.memory import MemoryNeed, memory_need, parse_memory, show
 
+Sizes = tuple[int, Sequence[int], Sequence[int]]
+
 
 def memory_estimate(settings: Settings) -> MemoryNeed | None:
     """What one process of the run needs: this one, or the average worker of a Dask cluster.
@@ -26,21 +28,31 @@ def memory_estimate(settings: Settings) -> MemoryNeed | None:
     The state of 500 nodes with 47,236 features and 1,000,000 rows needs 395 MB, ...: 467 MB of the 200 MB budget. Use
     engine.memory>=514MB, fewer nodes, or more workers
     """
+    sizes = data_sizes(settings)
+    return None if sizes is None else _of_process(settings, *sizes)
+
+
+def data_sizes(settings: Settings) -> Sizes | None:
+    """Features, rows and non-zeros of each node: of the store, or of a source that knows them (non-zeros are 0 then)."""
     if isinstance(settings.store, str):
-        return store_need(settings, open_store(settings.store, settings.scratch))
+        return _sizes_of(open_store(settings.store, settings.scratch))
     place = (settings.store or default_store_root()) / store_key(settings.source, settings.partition, settings.labels)
     if (place / "zarr.json").exists():
-        return store_need(settings, ShardStore.open(place))
+        return _sizes_of(ShardStore.open(place))
     rows, features = getattr(settings.source, "rows", None), settings.source.features
     if rows is None or features is None:
         return None
     n = settings.partition.nodes
-    return _of_process(settings, features, [rows // n] * n, [0] * n)
+    return features, [rows // n] * n, [0] * n
+
+
+def _sizes_of(store: ShardStore) -> Sizes:
+    return store.d, store.node_rows, store.node_nonzeros
 
 
 def store_need(settings: Settings, store: ShardStore) -> MemoryNeed:
     """The same for a store."""
-    return _of_process(settings, store.d, store.node_rows, store.node_nonzeros)
+    return _of_process(settings, *_sizes_of(store))
 
 
 def _of_process(settings: Settings, features: int, rows: Sequence[int], nonzeros: Sequence[int]) -> MemoryNeed:

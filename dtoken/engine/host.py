@@ -201,7 +201,7 @@ class Host:
             elif status == WAITING:
                 self._wait_for_token(plan, int(cursor[0]))
             else:
-                self._tally.events += len(plan.row) + len(plan.node) - len(self.nodes)
+                self._tally.events += plan.events
                 return
 
     def _send_after(self, plan: Plan, v: int) -> None:

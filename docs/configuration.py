@@ -99,10 +99,6 @@ def page() -> str:
         "scratch": "Folder for what is fetched of a remote store; null: below the system's temporary one.",
     }
     own = {"labels": "auto", "store": None, "scratch": None}
-        "labels": "How two labels become -1 and +1.",
-        "store": "Folder of the stores, or the URL of one; null: a cache of the user.",
-        "scratch": "Folder for what is fetched of a remote store; null: below the system's temporary one.",
-    }
     sources = ((name, source_class(name)) for name in SOURCES)
     lines += group(
         "Data",

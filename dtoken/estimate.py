@@ -33,7 +33,7 @@ def memory_estimate(settings: Settings) -> MemoryNeed | None:
 
 
 def data_sizes(settings: Settings) -> Sizes | None:
-    """Features, rows and non-zeros of each node: of the store, or of a source that knows them (non-zeros are 0 then)."""
+    """Features, and rows and non-zeros of each node: of the store, or of a source that knows them (non-zeros are 0)."""
     if isinstance(settings.store, str):
         return _sizes_of(open_store(settings.store, settings.scratch))
     place = (settings.store or default_store_root()) / store_key(settings.source, settings.partition, settings.labels)

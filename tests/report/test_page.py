@@ -51,7 +51,9 @@ def test_the_panels_are_drawn(report: Path, open_page: Open) -> None:
     page = open_page(report)
     assert lines(page) == [["token", "tvr", "tavr"]] * 8  # two graphs, four axes
     assert page.locator("#panels h3").all_inner_texts() == ["graph = complete", "graph = ring"]
-    assert "18 runs of token, tvr and tavr, with graph complete or ring, each with 3 seeds." in page.inner_text("header")
+    assert "18 runs of token, tvr and tavr, with graph complete or ring, each with 3 seeds." in page.inner_text(
+        "header"
+    )
 
 
 def test_hiding_a_method_hides_it_in_all_panels(report: Path, open_page: Open) -> None:

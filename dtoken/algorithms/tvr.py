@@ -20,8 +20,8 @@ from typing import Any
 
 import numpy as np
 
-from dtoken.algorithms.base import SAMPLING
-from dtoken.algorithms.contract import Facts, Vector, check_choice
+from dtoken.algorithms.base import SamplingMethod
+from dtoken.algorithms.contract import Facts, Vector
 from dtoken.algorithms.dual import DualMethod, mix
 from dtoken.compiled import compiled
 from dtoken.problem.kernels import add_row, row_dot
@@ -72,7 +72,7 @@ def arrive(c: Any, rows: Any, nodes: Any, tokens: Any, i: int, k: int, r: int, t
 
 
 @dataclass(frozen=True)
-class TVR(DualMethod):
+class TVR(SamplingMethod, DualMethod):
     """Token Variance Reduction.
 
     Parameters
@@ -83,9 +83,6 @@ class TVR(DualMethod):
         ``importance``: samples are drawn with probability proportional to 1 + L_ij / sigma~; ``uniform``: all alike.
     """
 
-    sampling: str = "importance"
-
-    draws_samples = True
     local = staticmethod(local)
 
     @property
@@ -93,24 +90,19 @@ class TVR(DualMethod):
         """With or without a sample."""
         return arrive if self.on_arrival else visit
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_choice("sampling", self.sampling, SAMPLING)
-
     def constants(self, facts: Facts) -> DualDescent:
         """Step sizes by the theory."""
         sigma_t = shared_sigma(facts.n, self.tokens, facts.sigma)
         L_b, pi = self.batch_smoothness(facts), facts.walk.stationary
-        importance = self.sampling == "importance"
         if self.on_arrival:
             self.check_samples(facts)
-            if importance:
+            if self.importance:
                 at_node = node_importance(facts.samples, facts.sum_L, sigma_t)
             else:
                 at_node = node_uniform(facts.samples, facts.of_samples(lambda L: float(L.max())), sigma_t)
             return arrival_descent(self.tokens, sigma_t, L_b, at_node, pi, self.interactions)
         samples = int(facts.samples.sum())
-        if importance:
+        if self.importance:
             sampling = importance_sampling(samples, float(facts.sum_L.sum()), sigma_t)
         else:
             sampling = uniform_sampling(samples, facts.max_L, sigma_t)

@@ -6,12 +6,13 @@ bounds on rho exactly.
 """
 
 import math
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dtoken.theory.dual_descent import Sampling, convexity_ratio
+from dtoken.theory.dual_descent import convexity_ratio
 
 
 class Accelerated(NamedTuple):
@@ -28,23 +29,34 @@ class Accelerated(NamedTuple):
     p_comp: float  # probability that a step is local
     s_comm: NDArray[np.float64]  # (n,) step size of a visit at each node
     b_comm: NDArray[np.float64]  # (n,) how much of it goes to x
+    p_node: NDArray[np.float64]  # (n,) probability that a local step is one of each node: the sum of its p_ij
     total: float  # p_ij = weight / total
     importance: float  # weight of a sample is sqrt(1 + importance * L_ij / sigma~)
     rate: float  # rho
 
 
-def sampling_total(samples: int, root_sum: float, root_max: float, importance: bool) -> Sampling:
-    """Sampling with weights sqrt(1 + L_ij / sigma~), whose sum is ``root_sum``, or all alike."""
-    if importance:
-        return Sampling(root_sum, root_sum, 1.0)
-    return Sampling(samples, samples * root_max, 0.0)
+@dataclass(frozen=True)
+class RootSampling:
+    """How samples are drawn: p_ij = weight / total with weight = sqrt(1 + importance * L_ij / sigma~)."""
+
+    node: NDArray[np.float64]  # (n,) sum of the weights of each node
+    bound: float  # S: the largest sqrt(1 + L_ij / sigma~) / p_ij
+    importance: float  # 1 or 0
 
 
-def accelerated(n: int, K: int, sigma_t: float, L_b: float, sampling: Sampling, pi: NDArray[np.float64]) -> Accelerated:
-    """The constants for given smoothness, sampling and law ``pi`` of the visits.
+def importance_roots(root_sums: NDArray[np.float64]) -> RootSampling:
+    """p_ij proportional to sqrt(1 + L_ij / sigma~), whose sums over each node are given."""
+    return RootSampling(root_sums, float(root_sums.sum()), 1.0)
 
-    ``sampling.bound`` is S = sum_ij sqrt(1 + L_ij / sigma~), or samples * max sqrt(.) for uniform sampling.
-    """
+
+def uniform_roots(samples: NDArray[np.int64], max_L: float, sigma_t: float) -> RootSampling:
+    """All samples alike; the largest L_ij decides."""
+    return RootSampling(samples.astype(np.float64), int(samples.sum()) * math.sqrt(1 + max_L / sigma_t), 0.0)
+
+
+def accelerated(K: int, sigma_t: float, L_b: float, sampling: RootSampling, pi: NDArray[np.float64]) -> Accelerated:
+    """The constants for given smoothness, sampling and law ``pi`` of the visits; p_comm balances the bounds on rho."""
+    n = len(pi)
     kappa = 1 + L_b / sigma_t
     alpha = K / (sigma_t * kappa)
     sigma_A = alpha * convexity_ratio(1, kappa)
@@ -54,6 +66,7 @@ def accelerated(n: int, K: int, sigma_t: float, L_b: float, sampling: Sampling, 
     p_comp = c_comm / (c_comm + c_comp)
     p_comm = c_comp / (c_comm + c_comp)
     rho = c_comm * c_comp / (c_comm + c_comp)
+    total = float(sampling.node.sum())
     p_edge = p_comm * pi / K
     return Accelerated(
         sigma_t=sigma_t,
@@ -67,7 +80,8 @@ def accelerated(n: int, K: int, sigma_t: float, L_b: float, sampling: Sampling, 
         p_comp=p_comp,
         s_comm=rho / (p_edge * sigma_A),
         b_comm=rho * R / p_edge,
-        total=sampling.total,
+        p_node=sampling.node / total,
+        total=total,
         importance=sampling.importance,
         rate=rho,
     )

@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import re
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
@@ -95,17 +94,3 @@ def submission(directory: Path) -> Submission | None:
 
 def _is_queued(system: Jobs, job: str) -> bool:
     return number(job) in (asyncio.run(system.listing.jobs()) or set())
-
-
-def override(key: str, value: Path) -> str:
-    """A path as an override of Hydra.
-
-    Examples
-    --------
-    >>> override("hydra.sweep.dir", Path("/home/me/sweep")), override("hydra.sweep.dir", Path("/home/me/my sweep"))
-    ('hydra.sweep.dir=/home/me/sweep', "hydra.sweep.dir='/home/me/my sweep'")
-    """
-    text = str(value)
-    plain = re.fullmatch(r"[\w./@%+:-]+", text) is not None
-    escaped = text.replace("\\", "\\\\").replace("'", "\\'")
-    return f"{key}={text}" if plain else f"{key}='{escaped}'"

@@ -6,6 +6,7 @@ errors in its own words, and knows only its own config sources.
 
 import argparse
 import os
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -129,7 +130,10 @@ def application(arguments: argparse.Namespace, keys: Sequence[str]) -> Iterator[
         search_path.prepend("command-line", f"file://{folder}", SearchPathQuery(provider="schema"))
     app = Application(arguments, Hydra.create_main_hydra2(NAME, search_path))
     try:
-        yield app
+        with warnings.catch_warnings():
+            # conf/hydra/launcher/dask.yaml has the launcher's own options as its schema, and that is what is wanted
+            warnings.filterwarnings("ignore", r"\n'hydra/launcher/dask' is validated against ConfigStore")
+            yield app
     except Exception as error:
         if is_complaint(error):
             raise complaint(error, app.options, keys) from error

@@ -8,6 +8,10 @@ from typing import Any
 
 from dtoken import __version__
 
+KEYS = (
+    "data", "nodes", "partition", "problem", "graph", "algorithm", "engine", "seed", "stop", "record", "time",
+    "cluster", "checkpoint", "schedule", "theory",
+)  # fmt: skip
 HELP = """\
 dtoken [KEY=VALUE ...]      one run of a token method; its directory is the last line printed
 dtoken -m KEY=V1,V2 ...     a sweep: one run for each combination, on cluster.workers processes, and a report
@@ -76,8 +80,7 @@ def _wrapped(line: str) -> str:
 def _run(asked: Any) -> int:
     from dtoken.cli.hydra_app import application, output_directory
 
-    keys = ("data", "nodes", "partition", "problem", "graph", "algorithm", "engine", "seed", "stop", "record", "time")
-    with application(asked, (*keys, "cluster", "checkpoint", "schedule", "theory")) as app:
+    with application(asked, KEYS) as app:
         if app.show():
             return 0
         if app.given("theory") == "only":

@@ -38,7 +38,6 @@ class SchemaConfigSource(FileConfigSource):
         if isinstance(found.config, DictConfig):
             name = config_path.removesuffix(".yaml").removesuffix(".yml")
             found.config = _complete(name, found.config)
-            found.is_schema_source = True  # Hydra need not look for the keys elsewhere
         return found
 
 
@@ -89,10 +88,6 @@ def _keys(group: str, config: DictConfig) -> dict[str, Any]:
         from hydra_plugins.dask_launcher.cluster import CLUSTERS
 
         return defaults(CLUSTERS[config.kind])
-    if group == "hydra/launcher":
-        from hydra_plugins.dask_launcher.config import DaskLauncherConf
-
-        return defaults(DaskLauncherConf)
     return {}
 
 

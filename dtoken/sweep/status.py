@@ -1,4 +1,4 @@
-"""The state of a sweep from what is on disk: by any machine that sees the directory, whether its driver lives or not."""
+"""The state of a sweep from what is on disk: for any machine that sees it, whether the driver lives or not."""
 
 from collections import Counter
 from collections.abc import Mapping

@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from hydra.core.utils import JobReturn, JobRuntime, configure_log, setup_globals
+from hydra.core.utils import JobReturn, JobRuntime, JobStatus, configure_log, setup_globals
 from hydra.types import HydraContext, TaskFunction
 from hydra.utils import get_method
 from omegaconf import DictConfig, OmegaConf
@@ -42,6 +42,7 @@ class Options:
     ignore: Sequence[str] = ()
     check: str | None = None
     prepare: str | None = None
+    dry_run: str | None = None
     hint: str | None = None
 
     def __post_init__(self) -> None:
@@ -105,6 +106,10 @@ class Sweep:
             planner = Planner(manifest, sweep_dir, self.options.resume, self.options.ignore)
             plan = planner.plan(batch, first, self.compositions)
             self._check(plan)
+            if self.options.dry_run is not None:
+                configs = (unpacked(plan.configs[job.index]) for job in plan.todo)
+                get_method(self.options.dry_run)(plan.jobs, zip(plan.todo, configs, strict=True), self.options.cluster)
+                return [JobReturn(status=JobStatus.COMPLETED) for _ in plan.jobs]
             self._manifest = manifest
             manifest.save()
             say(opening(len(plan.jobs), len(plan.todo), Path(sweep_dir), self.options.check is not None))

@@ -1,11 +1,12 @@
 """``dtoken-sweep submit``: the driver of a sweep becomes a job, and the shell is free."""
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
+    from hydra_plugins.dask_launcher._records import Job
     from hydra_plugins.dask_launcher.cluster import Cluster
 
 EPILOG = """\
@@ -64,13 +65,23 @@ def _submit(options: argparse.Namespace) -> int:
 
 
 def _new(words: Sequence[str]) -> Sweep:
-    cluster, directory = _composed(words)
-    directory = directory.absolute()
+    from dtoken.cli.dry_run import dry_run
     from dtoken.cli.run import quoted
+    from dtoken.sweep.submit import batch_system
 
-    rest = [word for word in words if not word.startswith("hydra.sweep.dir=")]
-    arguments = ["-m", "dtoken.cli.run", "-m", *rest, f"hydra.sweep.dir={quoted(directory)}"]
-    return Sweep(cluster, arguments, Path.cwd(), directory)
+    cluster, directory = _composed(words)
+    batch_system(cluster, directory)
+    words = [word for word in words if not word.startswith("hydra.sweep.dir=")]
+    words.append(f"hydra.sweep.dir={quoted(directory.absolute())}")
+    dry_run(words, "dtoken.cli.submit.tell")
+    return Sweep(cluster, ["-m", "dtoken.cli.run", "-m", *words], Path.cwd(), directory.absolute())
+
+
+def tell(jobs: "Sequence[Job]", todo: Iterable[Any], cluster: "Cluster") -> None:
+    """Say what was checked before anything is submitted."""
+    from hydra_plugins.dask_launcher._screen import plural
+
+    print(f"{plural(len(jobs), 'job')}, all configurations valid; {len(list(todo)):,} to run")
 
 
 def _missing(directory: Path, more: Sequence[str]) -> Sweep:

@@ -99,6 +99,6 @@ def test_a_refused_driver_is_told(tmp_path: Path, commands: Path) -> None:
         submit(cluster("slurm"), ["-c", ""], tmp_path, tmp_path / "sweep", Resources())
 
 
-def test_only_a_batch_system_has_a_queue() -> None:
+def test_only_a_batch_system_has_a_queue(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="cluster=local has no queue to submit to"):
-        batch_system(CLUSTERS["local"]())
+        batch_system(CLUSTERS["local"](), tmp_path)

@@ -1,4 +1,4 @@
-"""Submit and leave, on a real SLURM: the driver is requeued, cancelled, submitted again, and no finished run is repeated."""
+"""Submit and leave, on a real SLURM: the driver is requeued, cancelled, submitted again; no run is repeated."""
 
 import re
 import subprocess
@@ -24,7 +24,7 @@ def dtoken_sweep(*words: str) -> subprocess.CompletedProcess[str]:
 def submitted(done: subprocess.CompletedProcess[str]) -> str:
     """The job of the driver."""
     assert done.returncode == 0, done.stderr
-    found = re.match(r"submitted  slurm job (\d+)", done.stdout)
+    found = re.search(r"submitted  slurm job (\d+)", done.stdout)
     assert found is not None
     return found[1]
 

@@ -16,7 +16,7 @@ from tests.conftest import ROOT
 from tests.slurm.site import Site
 
 Until = Callable[[Callable[[], object]], None]
-SEEDS, GATED = range(1, 8), 5
+SEEDS, GATED = range(1, 6), 4
 PROBLEM = {"data.rows": 400, "data.features": 50, "nodes": 4, "problem.sigma": 1e-3, "algorithm.tokens": 2}
 LENGTH = {"stop.passes": 8000, "record.every_passes": 200, "checkpoint.every": 1}
 

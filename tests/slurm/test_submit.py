@@ -14,6 +14,8 @@ from tests.slurm.site import Site
 Until = Callable[[Callable[[], object]], None]
 SEEDS, GATED = 3, 2
 
+pytestmark = pytest.mark.timeout(600)  # SLURM takes its time, and so does a busy machine
+
 
 def test_submit_leave_and_go_on(
     site: Site, tmp_path: Path, until: Until, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

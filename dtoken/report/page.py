@@ -15,7 +15,7 @@ import dtoken
 from dtoken.provenance import now
 from dtoken.report import facts, sentences
 from dtoken.report.bands import AXES, LINEAR, MEASURES, PANELS, Curves
-from dtoken.report.cells import short, show_value
+from dtoken.report.cells import describe, short, show_value
 from dtoken.report.colours import PALETTE
 from dtoken.report.costs import COSTS, Reached, Series, Slope, Spread
 from dtoken.report.study import Rate, Study
@@ -104,6 +104,7 @@ def payload(study: Study, baseline: str | None = None) -> dict[str, Any]:
         "baseline": baseline or _baseline(study),
         "accuracies": study.accuracies,
         "facet": sweep.facet.name if sweep.facet else None,
+        "focus": {name: None if value is None else show_value(value) for name, value in sweep.focus.items()},
         "methods": [{"name": each.name, "colour": each.colour, "dash": each.dash} for each in sweep.methods],
         "parameters": [
             {
@@ -118,7 +119,7 @@ def payload(study: Study, baseline: str | None = None) -> dict[str, Any]:
             {
                 "method": names.index(cell.method.name),
                 "label": cell.label,
-                "context": ", ".join(cell.label.split(", ")[1:]),
+                "context": ", ".join(describe(cell.context)),
                 "values": [None if value is None else show_value(value) for value in cell.values.values()],
                 "runs": len(cell.runs),
                 "curves": {axis: _curves(curve, len(cell.runs) > 1) for axis, curve in curves.items()},
@@ -126,7 +127,10 @@ def payload(study: Study, baseline: str | None = None) -> dict[str, Any]:
             for cell, curves in zip(sweep.cells, study.curves, strict=True)
         ],
         "reached": [_reached(entry, sweep.cells.index(entry.cell)) for entry in study.reached if entry.runs],
-        "rates": [_rate(rate, at) for at, rate in enumerate(study.rates) if rate.measured is not None],
+        "rates": sorted(
+            (_rate(rate, at) for at, rate in enumerate(study.rates) if rate.measured is not None),
+            key=lambda rate: not rate["violated"],  # what needs a look comes first
+        ),
         "scaling": [_series(series, names) for series in study.series],
     }
 

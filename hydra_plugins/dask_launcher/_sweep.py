@@ -7,30 +7,27 @@ import signal
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from hydra.core.utils import JobReturn, JobRuntime, configure_log, setup_globals
-from hydra.errors import HydraException
+from hydra.core.utils import JobReturn, JobRuntime, JobStatus, configure_log, setup_globals
 from hydra.types import HydraContext, TaskFunction
 from hydra.utils import get_method
 from omegaconf import DictConfig, OmegaConf
 
-from hydra_plugins.dask_launcher._cluster import cluster_of, waits
+from hydra_plugins.dask_launcher._cluster import cluster_of, waits, with_logs
 from hydra_plugins.dask_launcher._compose import Compositions, give_number, swept_keys, unpacked
 from hydra_plugins.dask_launcher._plan import Plan, Planner, open_manifest
 from hydra_plugins.dask_launcher._records import DONE, RUNNING, WAITING, Job, Manifest, only_driver, read_record
 from hydra_plugins.dask_launcher._returned import Returned
 from hydra_plugins.dask_launcher._screen import Screen, closing, opening, say, short
 from hydra_plugins.dask_launcher.cluster import Cluster
+from hydra_plugins.dask_launcher.config import DaskLauncherConf
+from hydra_plugins.dask_launcher.errors import JobDied, SweepError
 
 COMPLAINTS_SHOWN = 5
-
-
-class SweepError(HydraException):
-    """The sweep as a whole cannot be done; nothing was started."""
 
 
 @dataclass(frozen=True)
@@ -45,6 +42,7 @@ class Options:
     ignore: Sequence[str] = ()
     check: str | None = None
     prepare: str | None = None
+    dry_run: str | None = None
     hint: str | None = None
 
     def __post_init__(self) -> None:
@@ -62,6 +60,9 @@ def options_of(given: Mapping[str, Any]) -> Options:
         key: OmegaConf.to_container(value, resolve=True) if OmegaConf.is_config(value) else value
         for key, value in given.items()
     }
+    unknown = sorted(set(values) - {entry.name for entry in fields(DaskLauncherConf)})
+    if unknown:
+        raise SweepError(f"hydra.launcher.{unknown[0]} is not an option of hydra/launcher=dask")
     workers, memory = values.pop("workers", None), values.pop("memory_limit", None)
     try:
         cluster = cluster_of(values.pop("cluster", "local"), workers, memory, values.pop("options", None) or {})
@@ -105,6 +106,10 @@ class Sweep:
             planner = Planner(manifest, sweep_dir, self.options.resume, self.options.ignore)
             plan = planner.plan(batch, first, self.compositions)
             self._check(plan)
+            if self.options.dry_run is not None:
+                configs = (unpacked(plan.configs[job.index]) for job in plan.todo)
+                get_method(self.options.dry_run)(plan.jobs, zip(plan.todo, configs, strict=True), self.options.cluster)
+                return [JobReturn(status=JobStatus.COMPLETED) for _ in plan.jobs]
             self._manifest = manifest
             manifest.save()
             say(opening(len(plan.jobs), len(plan.todo), Path(sweep_dir), self.options.check is not None))
@@ -159,7 +164,8 @@ class Sweep:
         rules = Rules(options.timeout, options.attempts, options.on_failure == "stop", patience)
         content = pack(self.context, self.task, self._environment())
         with ExitStack() as stack:
-            connection = stack.enter_context(options.cluster.open())
+            cluster = with_logs(options.cluster, manifest.directory)
+            connection = stack.enter_context(cluster.open())
             link = f"   dashboard {connection.dashboard}" if connection.dashboard else ""
             say(connection.text + link, "cluster")
             connection.client.register_plugin(Station(token, content))
@@ -170,7 +176,7 @@ class Sweep:
                 manifest.save_soon()
                 screen.update()
 
-            pool = Pool(connection.client, token, manifest.directory, rules, plan.configs, changed)
+            pool = Pool(connection.client, token, manifest.directory, rules, plan.configs, changed, connection.trouble)
             pool.run(plan.todo)
             return {
                 index: (pickle.loads(outcome.value), outcome.working_dir) for index, outcome in pool.returned.items()
@@ -199,7 +205,7 @@ class Sweep:
         elif job.status == DONE:
             value = (read_record(directory, job) or {}).get("value")
         else:
-            value = RuntimeError(f"job {job.index} was not started, because of hydra.launcher.on_failure=stop")
+            value = JobDied(f"job {job.index} was not started, because of hydra.launcher.on_failure=stop")
         return Returned(
             partial(self._compose_again, list(words), job, sweep_dir),
             job.status == DONE,

@@ -37,6 +37,7 @@ class Shared:
     singletons: Any
     cwd: str
     path: list[str]  # where modules are found
+    argv: list[str]
     env: dict[str, str]
 
 
@@ -83,6 +84,7 @@ class Station(WorkerPlugin):
                 if folder not in sys.path:
                     sys.path.append(folder)
             os.chdir(content["cwd"])
+            sys.argv = list(content["argv"])
             setup_globals()
             inner = pickle.loads(content.pop("pickled"))
             self._shared = Shared(**content, **inner)
@@ -107,6 +109,7 @@ def pack(context: HydraContext, task: TaskFunction, env: Mapping[str, str]) -> b
     """What all jobs have in common, as bytes that wait for the search path before they are loaded."""
     inner = {"context": context, "task": task, "singletons": Singleton.get_state()}
     content = {"cwd": os.getcwd(), "path": [folder or os.getcwd() for folder in sys.path]}
+    content |= {"argv": list(sys.argv)}
     packed: bytes = cloudpickle.dumps(content | {"env": dict(env), "pickled": cloudpickle.dumps(inner)})
     return packed
 

@@ -45,6 +45,9 @@ class DaskLauncherConf:
     # Function that is given the configurations of all jobs that will run, in this process, before the first one starts
     prepare: str | None = None
 
+    # Function that is given, in place of all that, the jobs, their configurations and the cluster; nothing is run
+    dry_run: str | None = None
+
     # What to type to go on after an interruption or a failure, with {} for the directory. null: the same command
     hint: str | None = None
 

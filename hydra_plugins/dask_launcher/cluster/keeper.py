@@ -50,7 +50,7 @@ class Keeper:
                 if job is None or job.job_id is None:
                     await self._forget(name)
                 elif before or self._seen:
-                    log.info("job %s was submitted", job.job_id)
+                    log.info("%s job %s was submitted in its place", self._kind, job.job_id)
 
     async def run(self) -> None:
         """Look after the jobs until ``over``; never stops halfway through a submission."""
@@ -58,7 +58,7 @@ class Keeper:
             try:
                 await self._round()
             except (OSError, RuntimeError) as error:
-                self._failed(f"{self._kind} refuses a job: {_refusal(error)}")
+                self._failed(f"{self._kind} refuses a job: {refusal(error)}")
 
     async def _is_over(self) -> bool:
         with suppress(TimeoutError):
@@ -69,13 +69,13 @@ class Keeper:
         stillborn = []
         for name in await self._lost():
             job = self._cluster.workers.get(name)
-            log.info("job %s is lost", job.job_id if job else name)
+            log.info("%s job %s is lost", self._kind, job.job_id if job else name)
             if name not in self._seen and job is not None:
                 stillborn.append(job.job_id)
             await self._forget(name)
         if stillborn:
-            jobs = f"job{'s' if len(stillborn) > 1 else ''} {', '.join(stillborn)}"
-            self._failed(f"{jobs} of {self._kind} ended before a worker of it had reported")
+            jobs = f"{self._kind} job{'s' if len(stillborn) > 1 else ''} {', '.join(stillborn)}"
+            self._failed(f"{jobs} ended before a worker had reported")
         if len(self._cluster.worker_spec) < self._wanted and time.monotonic() >= self._next_submission:
             await self.fill()
 
@@ -136,7 +136,7 @@ def keeping(cluster: Any, kind: str, wanted: int, queue: Queue) -> Iterator[Keep
     try:
         cluster.sync(keeper.fill)
     except (OSError, RuntimeError) as error:
-        raise ValueError(f"{kind} refuses the job: {_refusal(error)}") from error
+        raise ValueError(f"{kind} refuses the job: {refusal(error)}") from error
     running = asyncio.run_coroutine_threadsafe(keeper.run(), cluster.loop.asyncio_loop)
     try:
         yield keeper
@@ -145,7 +145,7 @@ def keeping(cluster: Any, kind: str, wanted: int, queue: Queue) -> Iterator[Keep
         running.result(timeout=END_SECONDS)
 
 
-def _refusal(error: Exception) -> str:
+def refusal(error: Exception) -> str:
     """What the command that submits has to say, out of the report of dask-jobqueue."""
     text = str(error).strip()
     return text.rpartition("stderr:\n")[2].strip() or text

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 WORKERS = 2
 DASK = {
     "distributed.scheduler.allowed-failures": 0,  # a task whose worker died is not Dask's to repeat
+    "distributed.deploy.lost-worker-timeout": "7 days",  # a nanny that restarts its worker again and again is kept
     "distributed.worker.memory.target": False,  # nothing here is spilled: a worker has room, or it is stopped
     "distributed.worker.memory.spill": False,
     "distributed.worker.memory.pause": False,

@@ -273,7 +273,7 @@ def test_primal_equals_dual_transcription(tokens: int) -> None:
         for event in written_out(engine, events):
             dual.happen(*event)
         states = dual.A @ dual.x
-        assert_models(case, engine, float(events.at[-1]), states[:n], states[n : n + tokens], 1e-11)
+        assert_models(case, engine, float(events.at[-1]), states[:n], states[n : n + tokens], 1e-12)
 
 
 def test_negative_beta() -> None:

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from dtoken.api import predict, run
     from dtoken.result import Result
+    from dtoken.sweep.collect import Results, load
 
 __version__ = "0.1.0"
-__all__ = ["Result", "__version__", "predict", "run"]
+__all__ = ["Result", "Results", "__version__", "load", "predict", "run"]
 
 
 def __getattr__(name: str) -> Any:
@@ -24,4 +25,8 @@ def __getattr__(name: str) -> Any:
         from dtoken.result import Result
 
         return Result
+    if name in ("Results", "load"):
+        from dtoken.sweep import collect
+
+        return getattr(collect, name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from distributed import Client
 
     from dtoken.algorithms.contract import Method
-    from dtoken.cluster import Cluster
     from dtoken.config.sections import Checkpoint, Engine, Problem, Record
     from dtoken.config.settings import Graph
     from dtoken.data.partition import Partition
@@ -23,6 +22,7 @@ if TYPE_CHECKING:
     from dtoken.engine.run import Stop
     from dtoken.result import Result
     from dtoken.schedule.clock import TimeModel
+    from hydra_plugins.dask_launcher.cluster import Cluster
 
 Keys = Mapping[str, Any]
 

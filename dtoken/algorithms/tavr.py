@@ -54,17 +54,17 @@ def local(c: Any, rows: Any, nodes: Any, i: int, r: int, t: float) -> None:
 @compiled
 def visit(c: Any, rows: Any, nodes: Any, tokens: Any, i: int, k: int, r: int, t: float) -> None:
     """Token k arrives at node i."""
-    pair, x, v = nodes.pair[i], tokens.x[k], tokens.v[k]
+    pair, x, v = nodes.pair[i].reshape(-1), tokens.x[k], tokens.v[k]  # flat, or the loop is not vectorised
     decay = nodes.decay[i] * math.exp(-2.0 * c.rho * (t - nodes.time[i]))
-    f, b = share(c.rho, t - tokens.time[k]), c.b_comm[i]
+    f, s_comm, b = share(c.rho, t - tokens.time[k]), c.s_comm[i] / c.sigma_t, c.b_comm[i]
     for s in range(len(x)):
         relaxation = f * (v[s] - x[s])
-        difference = decay * pair[s, 1]
-        D = c.s_comm[i] * (0.5 * (pair[s, 0] - difference) - (x[s] + relaxation)) / c.sigma_t
+        difference = decay * pair[2 * s + 1]
+        D = s_comm * (0.5 * (pair[2 * s] - difference) - (x[s] + relaxation))
         x[s] += relaxation + b * D
         v[s] += D - relaxation
-        pair[s, 0] -= (1.0 + b) * D
-        pair[s, 1] = difference - (1.0 - b) * D
+        pair[2 * s] -= (1.0 + b) * D
+        pair[2 * s + 1] = difference - (1.0 - b) * D
     nodes.decay[i] = 1.0
     nodes.time[i] = t
     tokens.time[k] = t

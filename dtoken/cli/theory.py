@@ -30,7 +30,7 @@ def show_theory(app: Application) -> int:
     """Print the table of what the command line asks for; nothing is run, nothing is left."""
     if app.sweeps:
         with TemporaryDirectory() as folder:  # where Hydra leaves what it leaves for every job
-            quiet = ("hydra.output_subdir=null", "hydra.hydra_logging.root.level=WARNING")
+            quiet = ("hydra/launcher=basic", "hydra.output_subdir=null", "hydra.hydra_logging.root.level=WARNING")
             jobs = app.sweep(_theory_of_job, (f"hydra.sweep.dir={folder}", *quiet))
         found = [job.return_value for batch in jobs for job in batch]
     else:

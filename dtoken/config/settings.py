@@ -8,7 +8,7 @@ from typing import Any, Literal, cast
 
 from dtoken.algorithms.contract import Method
 from dtoken.algorithms.registry import METHODS, method_class
-from dtoken.cluster import CLUSTERS, Cluster, LocalWorkers, described
+from dtoken.cluster import described
 from dtoken.config.sections import (
     ENGINES,
     SECTIONS,
@@ -31,6 +31,7 @@ from dtoken.errors import InputError
 from dtoken.graph.topologies import parameters
 from dtoken.graph.walks import KINDS as WALKS
 from dtoken.schedule.clock import TimeModel
+from hydra_plugins.dask_launcher.cluster import CLUSTERS, Cluster, LocalWorkers
 
 RUN_KEYS = ("data", "nodes", "partition", "problem", "graph", "algorithm", "engine", "cluster", "seed", *SECTIONS)
 ROOT_KEYS = (*RUN_KEYS, "theory")  # which is what the command does, not part of the run
@@ -244,7 +245,10 @@ def _kind_of(section: str, value: Any, kinds: Mapping[str, type[Any]]) -> Any:
     keys = {"kind": value} if isinstance(value, str) else dict(value)
     kind = keys.pop("kind", "local")
     _check_name(section, kind, kinds)
-    return construct(kinds[kind], keys, section, kind)
+    try:
+        return construct(kinds[kind], keys, section, kind)
+    except ValueError as error:  # the launcher's own clusters know no InputError
+        raise InputError(str(error)) from error
 
 
 def _check_name(key: str, value: Any, known: Collection[str]) -> None:

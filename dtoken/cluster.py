@@ -1,5 +1,7 @@
 """The cluster of ``engine=dask``: the one that is there already, or the one that the configuration describes."""
 
+import os
+import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict
@@ -32,6 +34,18 @@ def connect(cluster: Cluster, client: "Client | None" = None) -> Iterator[Connec
         except RuntimeError as error:
             raise RunError(str(error)) from error
         yield connection
+
+
+def processors() -> int:
+    """Processors that a run may use: those of the worker if it is a job of a sweep, else those of this process."""
+    if "distributed" in sys.modules:
+        from distributed import get_worker
+
+        try:
+            return int(get_worker().state.nthreads)
+        except ValueError:
+            pass
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _client_of_task() -> "Client | None":

@@ -1,12 +1,13 @@
 """Hyper-parameters that several methods share, and what follows from them."""
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dtoken.algorithms.contract import Arrays, Facts, check_choice
+from dtoken.algorithms.contract import Arrays, Facts, Vector, check_choice
+from dtoken.compiled import compiled
 from dtoken.errors import InputError
 from dtoken.schedule.clock import Costs
 from dtoken.schedule.stream import Drawn, Law, Schedule, first_start
@@ -100,6 +101,39 @@ class Walking:
     def schedule(self: _Walks, c: Arrays, facts: Facts, seed: int) -> Schedule:
         """Drawn from the seed."""
         return Drawn(seed, self.law(c, facts), facts.walk)
+
+
+@compiled
+def never(c: Any, rows: Any, nodes: Any, i: int, r: int, t: float) -> None:
+    """A local step that does not happen: nodes only compute when a token is there."""
+
+
+@dataclass(frozen=True)
+class VisitMethod(Walking, SmoothMethod):
+    """A method with one token: only the node where it is computes, with all its data, in ``visit``.
+
+    Parameters
+    ----------
+    smoothness, factor
+        As for all methods.
+    """
+
+    tokens: ClassVar[int] = 1
+    draws_samples = False
+    local = staticmethod(never)
+    meet = None
+
+    def law(self, c: Arrays, facts: Facts) -> Law:
+        """The token walks and never waits."""
+        return Law(1, 1.0, 0.0, np.full(facts.n, 1 / facts.n))
+
+    def costs(self, facts: Facts) -> Costs:
+        """A full gradient a visit."""
+        return Costs(np.zeros(facts.n, np.int64), facts.rows)
+
+    def weights(self, c: Arrays, L: Vector) -> Vector | None:
+        """A visit uses all samples: none is drawn."""
+        return None
 
 
 @dataclass(frozen=True)

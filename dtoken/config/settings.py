@@ -4,7 +4,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass, field, fields, is_dataclass
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, Literal, cast
 
 from dtoken.algorithms.contract import Method
 from dtoken.algorithms.registry import METHODS, method_class
@@ -21,7 +21,7 @@ from dtoken.config.sections import (
     Schedule,
     source_class,
 )
-from dtoken.config.values import NOT_GIVEN, check_keys, construct, defaults, plain, typed
+from dtoken.config.values import NOT_GIVEN, check_keys, construct, defaults, plain, show, typed
 from dtoken.data.labels import Labels, check_labels
 from dtoken.data.partition import Partition
 from dtoken.data.rows import Source
@@ -33,7 +33,8 @@ from dtoken.graph.walks import KINDS as WALKS
 from dtoken.schedule.clock import TimeModel
 from hydra_plugins.dask_launcher.cluster import CLUSTERS, Cluster, LocalWorkers
 
-ROOT_KEYS = ("data", "nodes", "partition", "problem", "graph", "algorithm", "engine", "cluster", "seed", *SECTIONS)
+RUN_KEYS = ("data", "nodes", "partition", "problem", "graph", "algorithm", "engine", "cluster", "seed", *SECTIONS)
+ROOT_KEYS = (*RUN_KEYS, "theory")  # which is what the command does, not part of the run
 METHOD_PARTS = ("token_start", "constants", "law", "schedule", "costs", "start", "models", "local", "visit")
 FREE = ("stop", "engine", "cluster", "checkpoint", "data.store", "record.accuracies")  # a run may go on with others
 
@@ -76,6 +77,14 @@ class Settings:
             raise InputError(f"seed={self.seed} must be an integer from 0 to 2**64 - 1")
         if self.stop.suboptimality is not None and self.record.every_passes is None and self.record.every_jumps is None:
             raise InputError("stop.suboptimality is looked at at record points; set record.every_passes or every_jumps")
+
+    @property
+    def method_title(self) -> str:
+        """The method's name, and its settings that are not the default."""
+        kind = type(self.method)
+        given = {key: getattr(self.method, key) for key in defaults(kind)}
+        changed = [f"{key}={show(value)}" for key, value in given.items() if value != defaults(kind)[key]]
+        return " ".join((kind.__name__.lower(), *changed))
 
     def as_config(self) -> dict[str, Any]:
         """The settings as the command line has them."""
@@ -127,6 +136,7 @@ def settings_from(config: Mapping[str, Any], chosen: Mapping[str, str], given: C
         Keys that the user gave, as opposed to those that come from an option.
     """
     check_keys(config, ROOT_KEYS, "", "dtoken")
+    typed("theory", config.get("theory", "beside"), Literal["beside", "only"])
     for key in ("data", "partition", "problem", "graph", "algorithm", "engine", "cluster", *SECTIONS):
         if not isinstance(config.get(key, {}), Mapping):
             raise InputError(f"{key}={config[key]} is not a section; set its keys, as in {key}.KEY=VALUE")
@@ -140,7 +150,7 @@ def settings_from(config: Mapping[str, Any], chosen: Mapping[str, str], given: C
             for key, value in algorithm.items()
             if f"algorithm.{key}" in given or key not in inherited or inherited[key] != value
         }
-    return make_settings(**{**config, "algorithm": algorithm})
+    return make_settings(**{key: config[key] for key in RUN_KEYS if key in config} | {"algorithm": algorithm})
 
 
 def make_settings(
@@ -221,7 +231,7 @@ def _method(value: Any) -> Method:
         (name for name in METHODS if target in (name, f"dtoken.algorithms.{name}.{METHODS[name]}")), kind.__name__
     )
     if not (isinstance(kind, type) and is_dataclass(kind)):
-        raise InputError(f"algorithm._target_={target} is not a dataclass; see docs/algorithms.md for what a method is")
+        raise InputError(f"algorithm._target_={target} is not a dataclass; see docs/add-a-method.md")
     method = construct(kind, keys, "algorithm", name)
     if lacking := [part for part in METHOD_PARTS if not hasattr(method, part)]:
         raise InputError(f"algorithm._target_={target} is not a method: it has no {lacking[0]}")

@@ -16,8 +16,10 @@ the whole node, which is multiplied in at a visit.
 """
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from types import MappingProxyType
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -108,7 +110,7 @@ class TAVR(TokenMethod):
 
     Parameters
     ----------
-    tokens, smoothness, factor, mixing
+    tokens, smoothness, factor, mixing, p_comm
         As for Token GD.
     jumps
         Jumps of a token before it mixes with a node; ``auto``: until the walk has mixed, which TAVR needs.
@@ -126,6 +128,9 @@ class TAVR(TokenMethod):
     unsafe: bool = False
 
     draws_samples = True
+    refuses: ClassVar[Mapping[str, str]] = MappingProxyType(
+        {"block_rows": "its local step solves an equation in one unknown, and a block would need one for each row"}
+    )
     local = staticmethod(local)
     visit = staticmethod(visit)
     meet = None
@@ -142,7 +147,7 @@ class TAVR(TokenMethod):
         root_max = math.sqrt(1 + facts.max_L / sigma_t)
         sampling = sampling_total(int(facts.samples.sum()), root_sum, root_max, self.sampling == "importance")
         L_b = self.batch_smoothness(facts)
-        return accelerated(facts.n, self.tokens, sigma_t, L_b, sampling, facts.walk.stationary)
+        return accelerated(facts.n, self.tokens, sigma_t, L_b, sampling, facts.walk.stationary, self.given_p_comm)
 
     def notes(self, c: Accelerated, facts: Facts) -> tuple[str, ...]:
         """Whether visits are nearly independent."""

@@ -21,7 +21,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dtoken.algorithms.base import SmoothMethod, Walking
+from dtoken.algorithms.base import FULL_GRADIENTS, SmoothMethod, Walking
 from dtoken.algorithms.contract import Facts, Models, Vector, check_choice
 from dtoken.algorithms.newton import node_prox
 from dtoken.compiled import compiled
@@ -105,6 +105,7 @@ class Walkman(Walking, SmoothMethod):
 
     tokens: ClassVar[int] = 1
     draws_samples = False
+    refuses = FULL_GRADIENTS
     local = staticmethod(local)
     visit = staticmethod(visit)
     meet = None

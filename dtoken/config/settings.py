@@ -21,7 +21,7 @@ from dtoken.config.sections import (
     Schedule,
     source_class,
 )
-from dtoken.config.values import NOT_GIVEN, check_keys, construct, defaults, plain, typed
+from dtoken.config.values import NOT_GIVEN, check_keys, construct, defaults, plain, show, typed
 from dtoken.data.labels import Labels, check_labels
 from dtoken.data.partition import Partition
 from dtoken.data.rows import Source
@@ -221,6 +221,9 @@ def _method(value: Any) -> Method:
     )
     if not (isinstance(kind, type) and is_dataclass(kind)):
         raise InputError(f"algorithm._target_={target} is not a dataclass; see docs/algorithms.md for what a method is")
+    for key, reason in getattr(kind, "refuses", {}).items():
+        if key in keys:
+            raise InputError(f"algorithm.{key}={show(keys[key])} is not for {name}: {reason}")
     method = construct(kind, keys, "algorithm", name)
     if lacking := [part for part in METHOD_PARTS if not hasattr(method, part)]:
         raise InputError(f"algorithm._target_={target} is not a method: it has no {lacking[0]}")

@@ -15,8 +15,8 @@ from dtoken.algorithms.contract import Models
 from dtoken.data.store import ShardStore
 from dtoken.engine.assignment import Assignment, Segments, Stretch, Tally, subset
 from dtoken.engine.channel import Address, Listener, Mesh
+from dtoken.engine.draws import hosted_samples
 from dtoken.engine.executor import LEAVING, WAITING, executor, publish
-from dtoken.engine.local import hosted_samples
 from dtoken.engine.parts import Part, put_part, take_part
 from dtoken.engine.plan import Plan, Traffic, make_plan
 from dtoken.engine.recorder import Measurement, measure_models
@@ -48,7 +48,7 @@ class Host:
         self._slot = np.full(n, -1)
         self._slot[self.nodes] = np.arange(len(self.nodes))
         self._c = subset(assignment.constants, self.nodes, n)
-        self._rows = host(store, self.nodes.tolist(), get_loss(assignment.loss))
+        self._rows = host(store, self.nodes.tolist(), get_loss(assignment.loss), method.blocks)
         self.samples: Samples = hosted_samples(method, self._c, self._rows)
         self._run = executor(method.local, method.visit, method.meet)
         tokens = len(assignment.token_start)

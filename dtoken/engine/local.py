@@ -16,16 +16,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dtoken.algorithms.contract import Arrays, Method, Models, Vector
+from dtoken.engine.draws import hosted_samples
 from dtoken.engine.executor import WAITING, executor
 from dtoken.engine.parts import Part, put_part, read_parts, take_part, write_part
 from dtoken.engine.placement import balanced_groups
 from dtoken.engine.plan import Traffic, make_plan, one_host
 from dtoken.engine.recorder import Measurement, measure_models
-from dtoken.problem.hosted import HostedRows, host
+from dtoken.problem.hosted import host
 from dtoken.problem.losses import Loss
 from dtoken.problem.shards import Shards
 from dtoken.schedule.events import Events
-from dtoken.schedule.samples import Samples, no_samples, uniform_samples, weighted_samples
 from dtoken.schedule.stream import Start
 
 PATIENCE = 2000  # looks for a token before a thread lets others have the processor
@@ -38,7 +38,7 @@ class LocalEngine:
     def __init__(self, method: Method, c: Arrays, shards: Shards, loss: Loss, threads: int = 1) -> None:
         self._method, self._c = method, c
         self._run = executor(method.local, method.visit, method.meet)
-        self.rows = host(shards, range(shards.n), loss)
+        self.rows = host(shards, range(shards.n), loss, method.blocks)
         self.samples = hosted_samples(method, c, self.rows)
         self.nodes, self.tokens = method.start(c, self.rows)
         self._numbers, self._token_numbers = np.arange(shards.n), np.arange(len(self.tokens[0]))
@@ -113,17 +113,3 @@ class LocalEngine:
 
     def __exit__(self, *_: type[BaseException] | BaseException | TracebackType | None) -> None:
         self._pool.shutdown(cancel_futures=True)
-
-
-def hosted_samples(method: Method, c: Arrays, rows: HostedRows) -> Samples:
-    """What the hosted nodes draw from: never an empty row."""
-    hosted = len(rows.w)
-    if not method.draws_samples:
-        return no_samples(hosted)
-    counted, weights = [], []
-    for i in range(hosted):
-        q = rows.q[rows.first[i] : rows.first[i + 1]]
-        counted.append(np.flatnonzero(q > 0).astype(np.int32))
-        weights.append(method.weights(c, rows.c * rows.w[i] * q[counted[-1]]))
-    drawn = [w for w in weights if w is not None]
-    return weighted_samples(counted, drawn) if drawn else uniform_samples(counted)

@@ -40,10 +40,19 @@ def sampling_total(samples: int, root_sum: float, root_max: float, importance: b
     return Sampling(samples, samples * root_max, 0.0)
 
 
-def accelerated(n: int, K: int, sigma_t: float, L_b: float, sampling: Sampling, pi: NDArray[np.float64]) -> Accelerated:
+def accelerated(
+    n: int,
+    K: int,
+    sigma_t: float,
+    L_b: float,
+    sampling: Sampling,
+    pi: NDArray[np.float64],
+    p_comm: float | None = None,
+) -> Accelerated:
     """The constants for given smoothness, sampling and law ``pi`` of the visits.
 
-    ``sampling.bound`` is S = sum_ij sqrt(1 + L_ij / sigma~), or samples * max sqrt(.) for uniform sampling.
+    ``sampling.bound`` is S = sum_ij sqrt(1 + L_ij / sigma~), or samples * max sqrt(.) for uniform sampling. If
+    ``p_comm`` is not given, it balances the two bounds on rho, for which rho is largest.
     """
     kappa = 1 + L_b / sigma_t
     alpha = K / (sigma_t * kappa)
@@ -51,9 +60,13 @@ def accelerated(n: int, K: int, sigma_t: float, L_b: float, sampling: Sampling, 
     R = (n + K - 1) / (n * K)
     c_comm = float(pi.min()) / K * math.sqrt(sigma_A * sigma_t / (2 * R))
     c_comp = math.sqrt(sigma_A / alpha) / sampling.bound
-    p_comp = c_comm / (c_comm + c_comp)
-    p_comm = c_comp / (c_comm + c_comp)
-    rho = c_comm * c_comp / (c_comm + c_comp)
+    if p_comm is None:
+        p_comp = c_comm / (c_comm + c_comp)
+        p_comm = c_comp / (c_comm + c_comp)
+        rho = c_comm * c_comp / (c_comm + c_comp)
+    else:
+        p_comp = 1 - p_comm
+        rho = min(p_comm * c_comm, p_comp * c_comp)
     p_edge = p_comm * pi / K
     return Accelerated(
         sigma_t=sigma_t,

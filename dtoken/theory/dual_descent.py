@@ -97,10 +97,12 @@ def dual_descent(
     sampling: Sampling,
     pi: NDArray[np.float64],
     p_meet: float = 0.0,
+    p_comm: float | None = None,
 ) -> DualDescent:
-    """The constants for given smoothness, sampling and law ``pi`` of the visits; p_comm balances the bounds on eta.
+    """The constants for given smoothness, sampling and law ``pi`` of the visits.
 
-    ``p_meet`` is the probability of meetings; they add the bound eta <= p_meet sigma~ / (K (K - 1)).
+    ``p_meet`` is the probability of meetings; they add the bound eta <= p_meet sigma~ / (K (K - 1)). If ``p_comm`` is
+    not given, it balances the other two bounds on eta, for which eta is largest.
 
     Examples
     --------
@@ -111,10 +113,13 @@ def dual_descent(
     kappa = 1 + L_b / sigma_t
     alpha = 2 * K / (sigma_t * kappa)
     pi_min = float(pi.min())
-    p_comp = 1 / (1 + kappa / (sampling.bound * pi_min))
-    p_comm = 1 - p_comp
-    if p_meet > 0:
-        p_comm, p_comp = (1 - p_meet) * p_comm, (1 - p_meet) * p_comp
+    if p_comm is None:
+        p_comp = 1 / (1 + kappa / (sampling.bound * pi_min))
+        p_comm = 1 - p_comp
+        if p_meet > 0:
+            p_comm, p_comp = (1 - p_meet) * p_comm, (1 - p_meet) * p_comp
+    else:
+        p_comp = 1 - p_meet - p_comm
     eta = min(p_comm * pi_min * sigma_t / (2 * K), p_comp / (alpha * sampling.bound), _meet_bound(K, sigma_t, p_meet))
     return DualDescent(
         sigma_t=sigma_t,

@@ -122,6 +122,7 @@ def predict(planned: Planned) -> Prediction:
 
 def expected(schedule: Schedule, law: Law, costs: Costs, facts: Facts) -> Expected:
     """What one step takes: a round for methods with rounds, a drawn step for the others."""
+    costs = costs.expected()
     if isinstance(schedule, Rounds):
         return _count(schedule.pattern, costs)
     if isinstance(schedule, RandomRounds):

@@ -1,7 +1,7 @@
 """Everything about a run that is decided before its first event: problem, method, graph, schedule, optimum."""
 
-from dataclasses import dataclass
-from typing import Protocol
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -75,6 +75,14 @@ def prepare(problem: FiniteSum, method: Method, walk: Walk, time: TimeModel, see
     constants = method.constants(facts)
     law, costs = method.law(constants, facts), exact_costs(problem, method, constants, facts)
     return Experiment(problem, method, walk, facts, constants, law, costs, time, seed, optimum(problem))
+
+
+def with_p_comm(experiment: Experiment, p_comm: float) -> Experiment:
+    """The same with another share of visits."""
+    method: Any = experiment.method
+    method = replace(method, p_comm=p_comm)
+    constants = method.constants(experiment.facts)
+    return replace(experiment, method=method, constants=constants, law=method.law(constants, experiment.facts))
 
 
 def exact_costs(problem: FiniteSum, method: Method, constants: Arrays, facts: Facts) -> Costs:

@@ -73,6 +73,14 @@ class Host:
         self._probe = np.zeros(sum(array[:1].nbytes for array in self._token_state), np.uint8)
         self._place_tokens(token_start, np.zeros(len(token_start), np.int64))
 
+    def adopt(self, assignment: Assignment) -> None:
+        """Go to the very start of a run that differs from this one in constants and schedule only."""
+        self.assignment, n = assignment, len(assignment.placement)
+        self._c = subset(assignment.constants, self.nodes, n)
+        self._segments.close()
+        self._segments = Segments(assignment.schedule)
+        self.reset()
+
     def _place_tokens(self, where: NDArray[np.int64], turns: NDArray[np.int64]) -> None:
         self._gathered.clear()
         self._traffic = Traffic(self.assignment.placement, self.me, where.copy(), turns.copy())

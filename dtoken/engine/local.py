@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from dtoken.algorithms.contract import Arrays, Method, Models, Vector
 from dtoken.engine.draws import hosted_samples
 from dtoken.engine.executor import WAITING, executor
+from dtoken.engine.experiment import Experiment
 from dtoken.engine.parts import Part, put_part, read_parts, take_part, write_part
 from dtoken.engine.placement import balanced_groups
 from dtoken.engine.plan import Traffic, make_plan, one_host
@@ -47,6 +48,12 @@ class LocalEngine:
         groups = balanced_groups(shards.node_nonzeros, threads)
         self._slots = [np.where(groups == group, np.arange(shards.n), -1) for group in range(threads)]
         self._pool = ThreadPoolExecutor(threads, "dtoken-engine")
+
+    def adopt(self, experiment: Experiment) -> None:
+        """Go to the very start of an experiment that differs from this one in its constants only."""
+        self._c = experiment.constants
+        self.nodes, self.tokens = self._method.start(self._c, self.rows)
+        self._traffic = one_host(len(self._numbers), len(self._token_numbers))
 
     def run(self, events: Events, start: Start | None = None, offset: int = 0) -> None:
         """Let ``events`` happen; where they stand in the schedule does not matter here."""

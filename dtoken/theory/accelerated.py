@@ -26,6 +26,7 @@ class Accelerated(NamedTuple):
     rho: float  # contraction per step, proved
     p_comm: float  # probability that a step is a visit
     p_comp: float  # probability that a step is local
+    balanced: float  # the p_comm for which rho is largest
     s_comm: NDArray[np.float64]  # (n,) step size of a visit at each node
     b_comm: NDArray[np.float64]  # (n,) how much of it goes to x
     total: float  # p_ij = weight / total
@@ -60,9 +61,9 @@ def accelerated(
     R = (n + K - 1) / (n * K)
     c_comm = float(pi.min()) / K * math.sqrt(sigma_A * sigma_t / (2 * R))
     c_comp = math.sqrt(sigma_A / alpha) / sampling.bound
+    balanced = c_comp / (c_comm + c_comp)
     if p_comm is None:
-        p_comp = c_comm / (c_comm + c_comp)
-        p_comm = c_comp / (c_comm + c_comp)
+        p_comm, p_comp = balanced, c_comm / (c_comm + c_comp)
         rho = c_comm * c_comp / (c_comm + c_comp)
     else:
         p_comp = 1 - p_comm
@@ -78,6 +79,7 @@ def accelerated(
         rho=rho,
         p_comm=p_comm,
         p_comp=p_comp,
+        balanced=balanced,
         s_comm=rho / (p_edge * sigma_A),
         b_comm=rho * R / p_edge,
         total=sampling.total,

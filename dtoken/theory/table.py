@@ -29,6 +29,7 @@ from dtoken.schedule.clock import Costs
 from dtoken.schedule.events import DELIVER, LOCAL, MOVE, VISIT, Events
 from dtoken.schedule.rounds import RandomRounds, Rounds
 from dtoken.schedule.stream import Law, Schedule
+from dtoken.theory.local_work import SHARES, rate_share, work
 
 SPECTRUM_NODES = 500  # nodes up to which the spectral gap of a walk is quick to compute
 
@@ -206,6 +207,21 @@ def theory_table(
     for accuracy in accuracies:
         if accuracy < gap:
             rows.append((f"from {gap:.2g} to {accuracy:g}", _costs(found, gap / accuracy)))
+    return rows + _local_work(planned, found.rate)
+
+
+def _local_work(planned: Planned, rate: float) -> list[tuple[str, str]]:
+    """What more local steps between visits would cost and save, for methods that can be told so."""
+    c, law = planned.constants, planned.law
+    if not hasattr(c, "balanced") or c.p_comp == 0 or law.p_meet > 0:
+        return []
+    rate /= rate_share(c.p_comm, c.balanced)
+    gradients = float(law.nodes @ planned.costs.expected().local)
+    rows = []
+    for share in SHARES:
+        found = work(share * c.balanced, c.balanced, rate, gradients, law.jumps)
+        amounts = f"{found.gradients:,.0f} gradients, {found.jumps:,.0f} jumps, up to {found.visits:,.0f} reads"
+        rows.append((f"to a factor e, p_comm={found.p_comm:.3g}", amounts))
     return rows
 
 

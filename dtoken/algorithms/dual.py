@@ -123,8 +123,9 @@ def _start(c: Any, rows: Any, nodes: Any) -> None:
 @compiled
 def move_margins(rho: float, rows: Any, nodes: Any, i: int, first: int, last: int) -> None:
     """z_r <- (1 - rho) z_r + rho a_r^T theta_i, for the rows from ``first`` to before ``last``."""
+    theta = nodes.theta[i]
     for r in range(first, last):
-        margin = row_dot(rows.data, rows.indices, rows.start[r], rows.start[r + 1], nodes.theta[i])
+        margin = row_dot(rows.data, rows.indices, rows.start[r], rows.start[r + 1], theta)
         nodes.z[r] += rho * (margin - nodes.z[r])
 
 

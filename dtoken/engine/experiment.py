@@ -88,13 +88,14 @@ def with_p_comm(experiment: Experiment, p_comm: float) -> Experiment:
 def exact_costs(problem: FiniteSum, method: Method, constants: Arrays, facts: Facts) -> Costs:
     """The costs of a method, with the nodes whose last block has fewer rows than the others."""
     costs, size = method.costs(facts), method.blocks.rows
-    last = (facts.rows - 1) // size * size
-    short = np.minimum(facts.rows, size) - (facts.rows - last)
+    before_last = (facts.rows - 1) // size * size
+    short = np.minimum(facts.rows, size) - (facts.rows - before_last)
     if not (method.draws_samples and short.any()):
         return costs
     norms = block_norms(problem.shards, method.blocks, problem.threads)
     samples = drawn_samples(method, constants, norms, facts.curvature * (1.0 / facts.rows))
-    return costs._replace(short=short, last=last, samples=samples)
+    first = np.cumsum(facts.rows) - facts.rows
+    return costs._replace(short=short, first=first, last=first + before_last, samples=samples)
 
 
 def gather_facts(problem: FiniteSum, walk: Walk, blocks: Blocks = SINGLE_ROWS) -> Facts:

@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 
 from dtoken.compiled import compiled
 from dtoken.errors import InputError
-from dtoken.schedule.events import DELIVER, LOAD, LOCAL, MEET, MOVE, NO_SAMPLE, VISIT, Events
-from dtoken.schedule.samples import Samples, no_samples, sample_of, share
+from dtoken.schedule.events import DELIVER, LOAD, LOCAL, MEET, MOVE, VISIT, Events
+from dtoken.schedule.samples import Samples, no_samples, row_of, share
 
 Rule = Literal["paper", "token_clock"]
 RULES: tuple[Rule, ...] = ("paper", "token_clock")
@@ -66,12 +66,13 @@ class Costs(NamedTuple):
     local: NDArray[np.int64]  # (n,)
     visit: NDArray[np.int64]  # (n,)
     short: NDArray[np.int64] = np.empty(0, np.int64)  # (n,) gradients less, for the last block; (0,): nowhere
-    last: NDArray[np.int64] = np.empty(0, np.int64)  # (n,) number of the first row of the last block
+    first: NDArray[np.int64] = np.empty(0, np.int64)  # (n,) first row of the node, all nodes one below the other
+    last: NDArray[np.int64] = np.empty(0, np.int64)  # (n,) first row of the node's last block
     samples: Samples = no_samples(0)
 
     def expected(self) -> "Costs":
         """Mean gradients of a step at each node."""
-        less = [self.short[i] * share(self.samples, i, self.last[i]) for i in range(len(self.short))]
+        less = [self.short[i] * share(self.samples, i, self.last[i] - self.first[i]) for i in range(len(self.short))]
         if not less:
             return self
         computes = self.local > 0, self.visit > 0
@@ -154,9 +155,9 @@ def advance(clock: Clock, events: Events, costs: Costs, model: TimeModel, limits
 @compiled
 def _less(costs: Costs, i: int, draw: float) -> int:
     """Gradients that a step at node i takes less because of the sample that it draws."""
-    if len(costs.short) == 0 or costs.short[i] == 0 or draw == NO_SAMPLE:
+    if len(costs.short) == 0 or costs.short[i] == 0:
         return 0
-    return int(costs.short[i]) if sample_of(costs.samples, i, draw) == costs.last[i] else 0
+    return int(costs.short[i]) if row_of(costs.samples, costs.first, i, draw) == costs.last[i] else 0
 
 
 @compiled

@@ -97,17 +97,11 @@ def row_of(samples: Samples, first_row: NDArray[np.int64], node: int, draw: floa
     """The row of hosted node ``node`` in which the sample begins that ``draw`` stands for; -1: no single sample."""
     if draw == NO_SAMPLE or len(samples.kept) == 0:
         return -1
-    return int(first_row[node] + sample_of(samples, node, draw))
-
-
-@compiled
-def sample_of(samples: Samples, node: int, draw: float) -> int:
-    """The number inside the node of the row in which the sample begins."""
     if draw < 0.0:
-        return int(np.int64(GIVEN - draw))
+        return int(first_row[node] + np.int64(GIVEN - draw))
     first = samples.first[node]
     scaled = draw * (samples.first[node + 1] - first)
     slot = np.int64(scaled)
     if len(samples.accept) > 0 and scaled - slot >= samples.accept[first + slot]:
         slot = np.int64(samples.alias[first + slot])
-    return int(samples.kept[first + slot])
+    return int(first_row[node] + np.int64(samples.kept[first + slot]))

@@ -33,7 +33,7 @@ from dtoken.graph.walks import KINDS as WALKS
 from dtoken.schedule.clock import TimeModel
 
 ROOT_KEYS = ("data", "nodes", "partition", "problem", "graph", "algorithm", "engine", "cluster", "seed", *SECTIONS)
-METHOD_PARTS = ("token_start", "constants", "law", "schedule", "costs", "start", "models", "local", "visit")
+METHOD_PARTS = ("token_start", "constants", "law", "schedule", "costs", "start", "models", "local", "visit", "blocks")
 FREE = ("stop", "engine", "cluster", "checkpoint", "data.store", "record.accuracies")  # a run may go on with others
 
 

@@ -39,8 +39,10 @@ format: $(VENV)/.installed-dev  ## format the code and fix what ruff can fix
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-docs: $(VENV)/.installed-test  ## check the documentation: links, and its examples
+docs: $(VENV)/.installed-dev  ## check the documentation (links, examples, the reference of keys), build it as a site
+	$(BIN)/python docs/configuration.py --check
 	$(BIN)/python docs/check_links.py
+	$(BIN)/mkdocs build --quiet --strict
 	$(BIN)/python -m pytest --quiet README.md docs
 
 bench: $(VENV)/.installed-test  ## measure, small: ingest, events, time to accuracy (docs/performance.md has the full sizes)

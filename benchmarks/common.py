@@ -42,7 +42,7 @@ class Figures:
         met = (at_least is None or value >= at_least) and (at_most is None or value <= at_most)
         self._rows.append({"figure": name, "value": value, "unit": unit, "target": target, "met": met})
         verdict = "" if not target else "met" if met else "missed"
-        print(f"| {name:<48} | {value:>9.3g} {unit:<17} | {target:<8} | {verdict:<6} |", flush=True)
+        print(f"| {name:<51} | {value:>9.3g} {unit:<17} | {target:<8} | {verdict:<6} |", flush=True)
 
     def show(self) -> None:
         """Write the figures to the file that was asked for."""
@@ -51,5 +51,10 @@ class Figures:
         )
         print(f"size {self._options.size}; {machine}; load {os.getloadavg()[0]:.1f}")
         if self._options.json:
-            content = {"size": self._options.size, "machine": machine, "figures": self._rows}
+            content = {
+                "size": self._options.size,
+                "machine": machine,
+                "date": time.strftime("%d %B %Y").lstrip("0"),
+                "figures": self._rows,
+            }
             self._options.json.write_text(json.dumps(content, indent=2))

@@ -9,10 +9,8 @@ Every measurement runs in its own process. This one imports nothing large, becau
 counts from that of its parent.
 """
 
-import argparse
 import json
 import os
-import platform
 import shutil
 import subprocess
 import sys
@@ -22,38 +20,28 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
+from common import Figures, arguments
+
 MB = 1_000_000
 TEXT_MB = {"small": 60, "full": 400}  # for time, against scikit-learn
 LARGE_MB = {"small": 0, "full": 2000}  # for memory
 NODE_ROWS = 9841  # one node of the paper's RCV1: 9 MB
 ROUNDS = 3  # of text to a store; the best time counts, the largest memory
 REPEATS = 200  # of reading a shard
-LIMITS = {"time": 0.35, "memory": 500.0, "read": 8.0}
 
 
 def main() -> None:
-    options = _options()
-    if options.task:
-        print(json.dumps(TASKS[options.task](*map(Path, options.arguments))))
+    if sys.argv[1:2] == ["--task"]:
+        print(json.dumps(TASKS[sys.argv[2]](*map(Path, sys.argv[3:]))))
         return
-    with tempfile.TemporaryDirectory(dir=options.folder) as name:
-        figures = measure(Path(name), options.size)
-    show(figures)
-    if options.json:
-        options.json.write_text(json.dumps(figures, indent=2) + "\n")
+    options = arguments(__doc__)
+    figures = Figures(options)
+    with tempfile.TemporaryDirectory() as name:
+        measure(Path(name), options.size, figures)
+    figures.show()
 
 
-def _options() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description="Ratios of ingest and reading to scikit-learn and numpy.")
-    parser.add_argument("--size", choices=TEXT_MB, default="small", help="full: 400 MB for time, 2 GB for memory")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures there as well")
-    parser.add_argument("--folder", type=Path, help="where temporary data go (full: 10 GB; default: the system's)")
-    parser.add_argument("--task", choices=TASKS, help=argparse.SUPPRESS)
-    parser.add_argument("arguments", nargs="*", help=argparse.SUPPRESS)
-    return parser.parse_args()
-
-
-def measure(folder: Path, size: str) -> dict[str, Any]:
+def measure(folder: Path, size: str, figures: Figures) -> None:
     warm, text, stores = folder / "warm.svm", folder / "text.svm", folder / "stores"
     _child("write", warm, Path("1"))
     _ingest(warm, stores)  # fills the cache of compiled code
@@ -65,38 +53,31 @@ def measure(folder: Path, size: str) -> dict[str, Any]:
         theirs.append(_child("sklearn", text))
         ours.append(_ingest(text, folder / f"round-{turn}"))
         shutil.rmtree(folder / f"round-{turn}")
-    seconds = [min(run["seconds"] for run in runs) for runs in (ours, theirs)]
-    figures = {
-        "machine": _machine(),
-        "size": size,
-        "text_mb": text.stat().st_size / MB,
-        "ingest_seconds": seconds[0],
-        "sklearn_seconds": seconds[1],
-        "time_ratio": seconds[0] / seconds[1],
-        "ingest_peak_mb": max(run["peak_mb"] for run in ours),
-        "sklearn_peak_mb": max(run["peak_mb"] for run in theirs),
-        "rounds": {"ingest": ours, "sklearn": theirs},
-    }
+    seconds, other = (min(run["seconds"] for run in runs) for runs in (ours, theirs))
+    what = f"{text.stat().st_size / MB:,.0f} MB of text to a store"
+    figures.add(what, seconds, "s")
+    figures.add("scikit-learn, into memory", other, "s")
+    figures.add(f"{what} / scikit-learn", seconds / other, "ratio", at_most=0.35 if size == "full" else None)
+    figures.add("peak memory", max(run["peak_mb"] for run in ours), "MB", at_most=500)
+    figures.add("peak memory, scikit-learn", max(run["peak_mb"] for run in theirs), "MB")
     if LARGE_MB[size]:
         _say(f"writing {LARGE_MB[size]} MB of text")
         text = folder / "large.svm"
         _child("write", text, Path(str(LARGE_MB[size])))
-        _say("ingesting it")
         large = _ingest(text, stores)
-        figures["large_mb"] = text.stat().st_size / MB
-        figures["large_seconds"] = large["seconds"]
-        figures["large_peak_mb"] = large["peak_mb"]
-    _say("reading one shard")
-    return figures | _child("shard", stores, folder / "arrays")
+        what = f"{text.stat().st_size / MB:,.0f} MB of text to a store"
+        figures.add(what, large["seconds"], "s")
+        figures.add(f"{what}, peak memory", large["peak_mb"], "MB", at_most=500)
+    shard = _child("shard", stores, folder / "arrays")
+    what = f"open and read a shard of {shard['shard_mb']:.1f} MB"
+    figures.add(what, shard["shard_ms"], "ms")
+    figures.add(f"{what} / np.load", shard["shard_ms"] / shard["np_load_ms"], "ratio", at_most=8)
+    figures.add("the same by zarr-python", shard["zarr_ms"], "ms")
+    figures.add("the same by zarr-python, blosc-zstd", shard["zarr_blosc_ms"], "ms")
 
 
 def _say(sentence: str) -> None:
     print(f"{sentence} ...", file=sys.stderr, flush=True)
-
-
-def _machine() -> dict[str, Any]:
-    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    return {"cores": os.cpu_count(), "memory_gb": round(memory / 1e9), "python": platform.python_version()}
 
 
 def _child(task: str, *arguments: Path) -> dict[str, Any]:
@@ -190,7 +171,6 @@ def read_shard(stores: Path, arrays: Path) -> dict[str, float]:
         "shard_mb": shard.nbytes / MB,
         "shard_ms": ours,
         "np_load_ms": theirs,
-        "read_ratio": ours / theirs,
         "zarr_ms": with_zarr(zarr.open_group(path / "nodes" / "0", mode="r"), ARRAYS),
         "zarr_blosc_ms": with_zarr(compressed, shard._fields),
     }
@@ -211,44 +191,6 @@ TASKS: dict[str, Callable[..., dict[str, Any]]] = {
     "sklearn": read_with_sklearn,
     "shard": read_shard,
 }
-
-
-def show(figures: dict[str, Any]) -> None:
-    """Print the figures beside those of the other tool and what is asked for."""
-    machine = figures["machine"]
-    print(f"{machine['cores']} cores, {machine['memory_gb']} GB, Python {machine['python']}\n")
-    limits = f"{'at most':>9}" if figures["size"] == "full" else ""  # a small run is mostly start-up
-    print(f"{'':34}{'dtoken':>10}{'other':>16}{'figure':>11}{limits}")
-
-    def line(what: str, ours: str, theirs: str, figure: float, limit: float, form: str = ".2f") -> None:
-        verdict = "" if figure <= limit else "  missed"
-        asked = f"{limit:>9{form}}{verdict}" if figures["size"] == "full" else ""
-        print(f"{what:34}{ours:>10}{theirs:>16}{figure:>11{form}}{asked}")
-
-    times = f"{figures['ingest_seconds']:.1f} s", f"sklearn {figures['sklearn_seconds']:.1f} s"
-    line(f"{figures['text_mb']:,.0f} MB of text to a store", *times, figures["time_ratio"], LIMITS["time"])
-    theirs = f"sklearn {figures['sklearn_peak_mb']:,.0f} MB"
-    line(
-        "  peak memory, MB",
-        f"{figures['ingest_peak_mb']:.0f} MB",
-        theirs,
-        figures["ingest_peak_mb"],
-        LIMITS["memory"],
-        ".0f",
-    )
-    if "large_mb" in figures:
-        what, peak = f"{figures['large_mb']:,.0f} MB of text to a store", figures["large_peak_mb"]
-        print(f"{what:34}{figures['large_seconds']:>8.1f} s")
-        line("  peak memory, MB", f"{peak:.0f} MB", "", peak, LIMITS["memory"], ".0f")
-    times = f"{figures['shard_ms']:.2f} ms", f"np.load {figures['np_load_ms']:.2f} ms"
-    line(
-        f"open and read a shard of {figures['shard_mb']:.1f} MB",
-        *times,
-        figures["read_ratio"],
-        LIMITS["read"],
-    )
-    print(f"{'  by zarr-python':34}{figures['zarr_ms']:>7.2f} ms")
-    print(f"{'  by zarr-python, blosc-zstd':34}{figures['zarr_blosc_ms']:>7.2f} ms")
 
 
 if __name__ == "__main__":

@@ -1,109 +1,187 @@
 """Events per second of the local engine with one thread, of one Dask worker and of two, and what the schedule allows.
 
-The bound: with the measured times of a local step and of a visit, no placement can be faster than the longest chain of
-events that depend on each other (events of one node, visits of one token), nor than the work of the busier worker.
+    python benchmarks/scaling.py [--size small|full] [--json FILE]
+
+All three take turns on the same events, and the best turn of each counts. What the schedule allows: with the measured
+times of a local step and of a visit, two workers cannot be faster than the longest chain of events that depend on each
+other (events of one node, visits of one token), nor than the work of the busier one. Processor time, of the busier
+worker with all that it spends on messages, says what a machine with processors to spare could show.
 """
 
-import argparse
 import tempfile
 import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+from common import Figures, arguments
 from distributed import Client, LocalCluster
 
 from dtoken.algorithms.token import Token
 from dtoken.algorithms.tvr import TVR
-from dtoken.cluster.connection import quiet
 from dtoken.data.ingest import ingest
 from dtoken.data.partition import Partition
 from dtoken.data.rcv1_like import Rcv1Like
 from dtoken.data.store import ShardStore
 from dtoken.engine.dask_engine import DaskEngine
-from dtoken.engine.experiment import Experiment, prepare
+from dtoken.engine.experiment import Experiment, gather_facts
 from dtoken.engine.local import LocalEngine
+from dtoken.engine.placement import place
 from dtoken.graph import build, walk
 from dtoken.problem.finite_sum import FiniteSum
 from dtoken.problem.losses import get_loss
+from dtoken.problem.optimum import Optimum
 from dtoken.schedule.clock import TimeModel
 from dtoken.schedule.events import LOCAL, MOVE, Events
+from dtoken.schedule.stream import Start
+from hydra_plugins.dask_launcher.cluster.connection import quiet
+
+NODES, SIGMA, TURNS = 20, 1e-5, 4
+CASES = [("tvr", 4, "complete"), ("token", 20, "complete")] + [
+    ("tvr", k, graph) for k in (1, 4, 20) for graph in ("complete", "ring") if (k, graph) != (4, "complete")
+]
 
 
-def first_events(experiment: Experiment, count: int) -> Events:
-    events, _ = next(iter(experiment.schedule.segments(experiment.start)))
-    return events.between(0, count)
+class Stretch(NamedTuple):
+    """Events of one segment, and where they stand in the schedule."""
+
+    events: Events
+    start: Start
+    offset: int
 
 
-def chosen(events: Events, which: Any) -> Events:
-    return Events(*(column[which] for column in events))
+def make_experiment(store: ShardStore, name: str, tokens: int, graph: str) -> Experiment:
+    """A method on the data; nothing is measured here, so the optimum does not have to be known."""
+    method: Any = {"token": Token, "tvr": TVR}[name](tokens=tokens, smoothness="factor")
+    problem = FiniteSum(store, get_loss("logistic"), SIGMA)
+    steps = walk(build(graph, store.n), "simple" if graph == "complete" else "lazy")
+    facts = gather_facts(problem, steps)
+    constants = method.constants(facts)
+    law, costs = method.law(constants, facts), method.costs(facts)
+    unknown = Optimum(np.zeros(store.d), 0.0, 0.0, 0.0, 0)
+    return Experiment(problem, method, steps, facts, constants, law, costs, TimeModel(), 0, unknown)
 
 
-def time_local(experiment: Experiment, store: ShardStore, events: Events) -> float:
-    with LocalEngine(experiment.method, experiment.constants, store, experiment.problem.loss, 1) as engine:
-        engine.run(events.between(0, 1))
-        began = time.perf_counter()
-        engine.run(events)
-        return time.perf_counter() - began
+def turns(experiment: Experiment, count: int) -> Iterator[list[Stretch]]:
+    """The schedule in pieces of ``count`` events."""
+    turn, start = [], experiment.start
+    for events, following in experiment.schedule.segments(start):
+        offset = 0
+        while offset < events.size:
+            end = min(events.size, offset + count - sum(stretch.events.size for stretch in turn))
+            turn.append(Stretch(events.between(offset, end), start, offset))
+            offset = end
+            if sum(stretch.events.size for stretch in turn) == count:
+                yield turn
+                turn = []
+        start = following
 
 
-def time_dask(client: Client, experiment: Experiment, store: ShardStore, events: Events) -> tuple[float, Any]:
-    with DaskEngine(client, experiment, store.path) as engine:
-        began = time.perf_counter()
-        engine.run(events, experiment.start, 0)
-        engine.settle()
-        return time.perf_counter() - began, engine
+class Timed:
+    """An engine, the best time that a turn took, and the least processor time of its busiest process."""
+
+    def __init__(self, engine: Any, cpu: Callable[[], list[float]]) -> None:
+        self.engine, self._cpu = engine, cpu
+        self.seconds, self.cpu, self.waiting = np.inf, np.inf, 0.0
+
+    def _waited(self) -> float:
+        return sum(tally.waiting for tally in getattr(self.engine, "tallies", {}).values())
+
+    def take(self, turn: Sequence[Stretch]) -> None:
+        """Let the engine run the events of a turn."""
+        before, waited, began = self._cpu(), self._waited(), time.perf_counter()
+        for stretch in turn:
+            self.engine.run(*stretch)
+        self.engine.settle()
+        seconds = time.perf_counter() - began
+        if seconds < self.seconds:
+            self.seconds, self.waiting = seconds, (self._waited() - waited) / len(before) / seconds
+        self.cpu = min(self.cpu, max(b - a for a, b in zip(before, self._cpu(), strict=True)))
 
 
-def bound(events: Events, placement: Any, step: float, visit: float, tokens: int) -> float:
-    """Total work divided by the longest chain, or by the work of the busier host."""
+def local_timed(stack: ExitStack, experiment: Experiment, store: ShardStore) -> Timed:
+    return Timed(stack.enter_context(local_engine(experiment, store)), lambda: [time.process_time()])
+
+
+def dask_timed(stack: ExitStack, experiment: Experiment, store: ShardStore, client: Client) -> Timed:
+    engine = stack.enter_context(DaskEngine(client, experiment, store.path))
+    return Timed(engine, lambda: list(client.run(time.process_time).values()))
+
+
+def local_engine(experiment: Experiment, store: ShardStore) -> LocalEngine:
+    return LocalEngine(experiment.method, experiment.constants, store, experiment.problem.loss, 1)
+
+
+def step_and_visit(experiment: Experiment, store: ShardStore, turn: Sequence[Stretch]) -> tuple[float, float]:
+    """Seconds of a local step and of a visit, by running all steps alone."""
+    totals, counts = np.zeros(2), np.zeros(2)
+    with local_engine(experiment, store) as engine:
+        for events, _, _ in turn:
+            for kind, which in enumerate((events.kind == LOCAL, (events.kind != LOCAL) & (events.kind != MOVE))):
+                began = time.perf_counter()
+                engine.run(Events(*(column[which] for column in events)))
+                totals[kind] += time.perf_counter() - began
+                counts[kind] += which.sum()
+    step, visit = totals / np.maximum(1, counts)
+    return float(step), float(visit)
+
+
+def bound(turn: Sequence[Stretch], placement: Any, step: float, visit: float, tokens: int) -> float:
+    """Total work divided by the longest chain, or by the work of the busier worker."""
     node_clock, token_clock = np.zeros(len(placement)), np.zeros(tokens)
     load = np.zeros(placement.max() + 1)
-    for kind, node, token in zip(events.kind.tolist(), events.node.tolist(), events.token.tolist(), strict=True):
-        if kind == LOCAL:
-            node_clock[node] += step
-            load[placement[node]] += step
-        elif kind != MOVE:
-            node_clock[node] = token_clock[token] = max(node_clock[node], token_clock[token]) + visit
-            load[placement[node]] += visit
+    for events, _, _ in turn:
+        for kind, node, token in zip(events.kind.tolist(), events.node.tolist(), events.token.tolist(), strict=True):
+            if kind == LOCAL:
+                node_clock[node] += step
+                load[placement[node]] += step
+            elif kind != MOVE:
+                node_clock[node] = token_clock[token] = max(node_clock[node], token_clock[token]) + visit
+                load[placement[node]] += visit
     return float(load.sum() / max(load.max(), node_clock.max()))
 
 
+def compare(figures: Figures, store: ShardStore, clients: Sequence[Client], name: str, tokens: int, graph: str) -> None:
+    experiment = make_experiment(store, name, tokens, graph)
+    rows = max(store.node_rows)
+    pieces = turns(experiment, 8_000_000 // rows if name == "token" else 400_000)
+    with ExitStack() as stack:
+        local, one, two = timed = [
+            local_timed(stack, experiment, store),
+            *(dask_timed(stack, experiment, store, client) for client in clients),
+        ]
+        for _, turn in zip(range(TURNS), pieces, strict=False):
+            for engine in timed:
+                engine.take(turn)
+    step, visit = step_and_visit(experiment, store, turn)
+    most = bound(turn, place(experiment.walk.topology, store.node_nonzeros, 2), step, visit, tokens)
+    events = sum(stretch.events.size for stretch in turn)
+    case = f"{name}, K = {tokens}, {graph}"
+    figures.add(f"{case}: local, one thread", events / local.seconds / 1e6, "million events/s")
+    wanted = 0.9 if case == "tvr, K = 4, complete" else None
+    figures.add(f"{case}: one worker / local", local.seconds / one.seconds, "ratio", at_least=wanted)
+    figures.add(f"{case}: the same in processor time", local.cpu / one.cpu, "ratio")
+    wanted = 1.5 if name == "token" else None
+    figures.add(f"{case}: two workers / one", one.seconds / two.seconds, "ratio", at_least=wanted)
+    figures.add(f"{case}: the same in processor time", one.cpu / two.cpu, "ratio")
+    figures.add(f"{case}: what the schedule allows", most, "ratio")
+    figures.add(f"{case}: two workers wait", two.waiting, "of the time")
+
+
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--rows", type=int, default=20_000)
-    parser.add_argument("--nodes", type=int, default=20)
-    parser.add_argument("--events", type=int, default=60_000)
-    parser.add_argument("--token-events", type=int, default=600, help="for token, whose local steps use all rows")
-    asked = parser.parse_args()
-    cases = [("token", 20, "complete")] + [("tvr", k, graph) for k in (1, 4, 20) for graph in ("complete", "ring")]
-    print("method   K graph       local/s  1 worker  ratio 2 workers   2/1  bound")
-    with tempfile.TemporaryDirectory() as root, quiet():
-        store = ingest(Rcv1Like(rows=asked.rows), Partition(asked.nodes), root=Path(root))
-        problem = FiniteSum(store, get_loss("logistic"), 1e-3)
-        for name, tokens, graph in cases:
-            tokens = min(tokens, asked.nodes)
-            method: Any = Token(tokens=tokens) if name == "token" else TVR(tokens=tokens, smoothness="theory")
-            steps = walk(build(graph, asked.nodes), "simple" if graph == "complete" else "lazy")
-            experiment = prepare(problem, method, steps, TimeModel(), 0)
-            events = first_events(experiment, asked.token_events if name == "token" else asked.events)
-            local = time_local(experiment, store, events)
-            only_local = chosen(events, events.kind == LOCAL)
-            step = time_local(experiment, store, only_local) / max(1, only_local.size)
-            visits = int(((events.kind != LOCAL) & (events.kind != MOVE)).sum())
-            visit = max(0.0, local - step * only_local.size) / max(1, visits)
-            taken = []
-            for workers in (1, 2):
-                with (
-                    LocalCluster(n_workers=workers, threads_per_worker=1, dashboard_address="127.0.0.1:0") as cluster,
-                    Client(cluster) as client,
-                ):
-                    seconds, engine = time_dask(client, experiment, store, events)
-                    taken.append(seconds)
-            most = bound(events, engine._placement, step, visit, tokens)
-            row = f"{name:<7}{tokens:>3} {graph:<9} {events.size / local:>9,.0f} {events.size / taken[0]:>9,.0f}"
-            row += f" {local / taken[0]:>6.2f} {events.size / taken[1]:>9,.0f} {taken[0] / taken[1]:>5.2f} {most:>6.2f}"
-            print(row, flush=True)
+    options = arguments(__doc__)
+    figures = Figures(options)
+    with tempfile.TemporaryDirectory() as root, quiet(), ExitStack() as stack:
+        store = ingest(Rcv1Like(rows=196_820 if options.size == "full" else 20_000), Partition(NODES), root=Path(root))
+        clients = []
+        for workers in (1, 2):
+            cluster = LocalCluster(n_workers=workers, threads_per_worker=1, dashboard_address="127.0.0.1:0")
+            clients.append(stack.enter_context(Client(stack.enter_context(cluster))))
+        for case in CASES:
+            compare(figures, store, clients, *case)
+    figures.show()
 
 
 if __name__ == "__main__":

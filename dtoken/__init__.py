@@ -7,21 +7,26 @@ token algorithms* (2022).
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from dtoken.api import run
+    from dtoken.api import predict, run
     from dtoken.result import Result
+    from dtoken.sweep.collect import Results, load
 
 __version__ = "0.1.0"
-__all__ = ["Result", "__version__", "run"]
+__all__ = ["Result", "Results", "__version__", "load", "predict", "run"]
 
 
 def __getattr__(name: str) -> Any:
     # loaded when first used: numba and scipy take a second to import
-    if name == "run":
-        from dtoken.api import run
+    if name in ("predict", "run"):
+        from dtoken import api
 
-        return run
+        return getattr(api, name)
     if name == "Result":
         from dtoken.result import Result
 
         return Result
+    if name in ("Results", "load"):
+        from dtoken.sweep import collect
+
+        return getattr(collect, name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,20 +1,20 @@
-"""dtoken from Python: one function, nothing from Hydra.
+"""dtoken from Python: two functions, nothing from Hydra.
 
 What it needs is loaded when it is called: ``from dtoken import run`` costs next to nothing.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    import pandas as pd
     from distributed import Client
 
     from dtoken.algorithms.contract import Method
-    from dtoken.cluster import Cluster
     from dtoken.config.sections import Checkpoint, Engine, Problem, Record
     from dtoken.config.settings import Graph
     from dtoken.data.partition import Partition
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from dtoken.engine.run import Stop
     from dtoken.result import Result
     from dtoken.schedule.clock import TimeModel
+    from hydra_plugins.dask_launcher.cluster import Cluster
 
 Keys = Mapping[str, Any]
 
@@ -145,6 +146,68 @@ def run(
 
             client = present_client()
         return execute(prepared, folder, screen and screen.observer(prepared), client)
+
+
+def predict(
+    data: str | Path | Keys | Source = "synthetic",
+    nodes: int = 8,
+    algorithm: str | Keys | Method | list[str | Keys | Method] = "tvr",
+    graph: str | Keys | Graph = "complete",
+    *,
+    problem: Keys | Problem | None = None,
+    loss: str | None = None,
+    sigma: float | None = None,
+    partition: Keys | Partition | None = None,
+    accuracies: Sequence[float] = (1e-4, 1e-8),
+) -> pd.DataFrame:
+    """What the theory says about one or several methods, without running them.
+
+    Parameters
+    ----------
+    data, nodes, graph, problem, loss, sigma, partition
+        As for ``run``.
+    algorithm
+        A method as for ``run``, or a list of them.
+    accuracies
+        Suboptimalities to reach.
+
+    Returns
+    -------
+    pandas.DataFrame
+        A row for each quantity and a column for each method: constants, spectral facts, contraction, and steps, events,
+        jumps, gradients and passes per factor e and to each accuracy. ``basis`` says in words what is proved.
+
+    Examples
+    --------
+    >>> import dtoken
+    >>> table = dtoken.predict(nodes=4, algorithm=["tvr", {"_target_": "tavr", "tokens": 2}], sigma=1e-3)
+    >>> list(table.columns)
+    ['tvr', 'tavr tokens=2']
+    >>> table.loc["basis", "tvr"]
+    'proved'
+    >>> bool(table.loc["jumps to 1e-08", "tavr tokens=2"] < table.loc["jumps to 1e-08", "tvr"])
+    True
+    """
+    import pandas as pd
+
+    from dtoken.config.settings import make_settings
+    from dtoken.session import prepare_run
+    from dtoken.theory.table import quantities, theory_table
+
+    methods: Sequence[Any] = algorithm if isinstance(algorithm, list) else [algorithm]
+    columns = {}
+    for each in methods:
+        settings = make_settings(
+            data=data,
+            nodes=nodes,
+            partition=partition,
+            problem=_problem(problem, loss, sigma),
+            graph=graph,
+            algorithm=each,
+        )
+        prepared = prepare_run(settings)
+        columns[settings.method_title] = theory_table(prepared.experiment, prepared.gap, tuple(accuracies))
+    return pd.DataFrame(columns, index=quantities(columns.values()), dtype=object)
 
 
 def _problem(problem: Keys | Problem | None, loss: str | None, sigma: float | None) -> Keys | Problem | None:

@@ -17,3 +17,12 @@ class InputError(ValueError):
 
 class RunError(RuntimeError):
     """The request was fine, but carrying it out failed (a damaged store, a full disk): exit status 1."""
+
+
+class JobFailed(RunError):
+    """A run of a sweep did not end well; the launcher tells the ``reason`` in its table."""
+
+    @property
+    def reason(self) -> str:
+        """The sentence."""
+        return str(self)

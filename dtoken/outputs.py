@@ -55,8 +55,13 @@ def estimate(models: Models) -> Any:
 
 def write_summary(directory: Path, summary: Mapping[str, Any]) -> None:
     """Write ``summary.json``; numbers that JSON does not know are null."""
-    text = json.dumps(_finite(summary), indent=2, allow_nan=False) + "\n"
-    write_atomically(directory / SUMMARY, lambda path: _write_text(path, text))
+    write_json(directory / SUMMARY, summary)
+
+
+def write_json(path: Path, content: Mapping[str, Any]) -> None:
+    """Write JSON; numbers that it does not know are null."""
+    text = json.dumps(_finite(content), indent=2, allow_nan=False) + "\n"
+    write_atomically(path, lambda partial: _write_text(partial, text))
 
 
 def _write_text(path: Path, text: str) -> None:

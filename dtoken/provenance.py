@@ -10,11 +10,12 @@ from typing import Any
 
 import dtoken
 
-PACKAGES = ("numpy", "scipy", "numba", "llvmlite", "zarr", "networkx", "pyarrow", "hydra-core")
+PACKAGES = ("numpy", "scipy", "numba", "llvmlite", "zarr", "networkx", "pyarrow", "hydra-core", "dask", "distributed")
+BATCH_JOBS = ("SLURM_JOB_ID", "PBS_JOBID", "LSB_JOBID", "OAR_JOB_ID", "JOB_ID")  # the last is SGE's
 
 
 def provenance() -> dict[str, Any]:
-    """Versions, git state of the working directory, host and command line, as JSON values.
+    """Versions, git state of the working directory, host, batch job and command line, as JSON values.
 
     Examples
     --------
@@ -29,8 +30,14 @@ def provenance() -> dict[str, Any]:
         "host": platform.node(),
         "platform": platform.platform(),
         "processors": os.cpu_count(),
+        "batch_job": batch_job(),
         "command": sys.argv,
     }
+
+
+def batch_job() -> str | None:
+    """The number that a batch system gave to the job that this process is part of."""
+    return next((os.environ[name] for name in BATCH_JOBS if os.environ.get(name)), None)
 
 
 def now() -> str:

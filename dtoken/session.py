@@ -25,7 +25,7 @@ from dtoken.engine.facts import speed, worker_facts
 from dtoken.engine.faults import Faults
 from dtoken.engine.local import LocalEngine
 from dtoken.engine.recorder import Record
-from dtoken.engine.run import Outcome, Watch, run
+from dtoken.engine.run import Outcome, Stop, Watch, run
 from dtoken.engine.timing import Choice, choose
 from dtoken.errors import InputError
 from dtoken.graph.topologies import build
@@ -76,12 +76,18 @@ class Observer(Protocol):
         """This happened, and the user should know."""
 
 
-def prepare_run(settings: Settings, watcher: Watcher | None = None) -> Prepared:
-    """Check everything that can be checked, ingest the data, compute constants and optimum."""
-    watcher = watcher or Watcher()
+def check_run(settings: Settings) -> Walk:
+    """Check what can be checked without the data; the walk of the tokens."""
     steps = _walk(settings)
     if settings.schedule.replay is not None and not Path(settings.schedule.replay).is_file():
         raise InputError(f"schedule.replay={settings.schedule.replay} is not a file")
+    return steps
+
+
+def prepare_run(settings: Settings, watcher: Watcher | None = None) -> Prepared:
+    """Check everything that can be checked, ingest the data, compute constants and optimum."""
+    watcher = watcher or Watcher()
+    steps = check_run(settings)
     place = (settings.store or default_store_root()) / store_key(settings.source, settings.partition, settings.labels)
     found = place.exists()
     store = ingest(settings.source, settings.partition, root=settings.store, labels=settings.labels, watcher=watcher)
@@ -123,6 +129,18 @@ def _replaying(prepared: Prepared, path: Path) -> Prepared:
         prepared = _chosen(prepared, Choice(log.p_comm))
         log = replace(log, law=prepared.experiment.law)
     return replace(prepared, experiment=replace(prepared.experiment, replay=log))
+
+
+def fraction(record: Record, stop: Stop, gap: float) -> float:
+    """How much of a run is done, by the criterion that is nearest."""
+    shares = [
+        record.passes / stop.passes if stop.passes else 0.0,
+        record.jumps / stop.jumps if stop.jumps else 0.0,
+        record.event / stop.events if stop.events else 0.0,
+    ]
+    if stop.suboptimality and 0 < record.suboptimality < gap and stop.suboptimality < gap:
+        shares.append(math.log(gap / record.suboptimality) / math.log(gap / stop.suboptimality))
+    return min(1.0, max(shares))
 
 
 def kernels_cached(prepared: Prepared) -> bool:
@@ -212,7 +230,8 @@ def _engine(
         if faults.start is None and connection.waits_in_queue:
             faults = replace(faults, start=math.inf)
         note = observer.note if observer is not None else lambda _: None
-        with DaskEngine(connection.client, experiment, prepared.store.path, faults, note) as dask:
+        more = (faults, note, connection.trouble)
+        with DaskEngine(connection.client, experiment, prepared.store.path, *more) as dask:
             yield dask
 
 
@@ -311,8 +330,7 @@ class _Report:
                 "optimum": prepared.experiment.optimum.objective,
             },
             "graph": plain(summary.graph_facts(prepared.experiment)),
-            "provenance": provenance()
-            | {"seed": settings.seed, "data": prepared.store.path.name, "started": self._started},
+            "provenance": provenance() | _inputs(prepared) | {"started": self._started},
             "config": settings.as_config(),
         }
 
@@ -344,6 +362,19 @@ class _Report:
         status = outputs.FAILED if outcome.failure else outputs.DONE
         content = self.write(status, outcome.records, outcome.failure)
         return Result.of(outcome.records, content, outcome.models, self._directory)
+
+
+def _inputs(prepared: Prepared) -> dict[str, Any]:
+    """What goes in: the data by their key, and all seeds."""
+    settings = prepared.settings
+    seeds = {
+        "schedule": settings.seed,
+        "data": getattr(settings.source, "seed", None),
+        "partition": settings.partition.seed,
+        "graph": settings.graph.params.get("seed"),
+    }
+    seeds = {name: seed for name, seed in seeds.items() if seed is not None}
+    return {"seed": settings.seed, "seeds": seeds, "data": prepared.store.path.name}
 
 
 def _name(settings: Settings) -> str:

@@ -3,14 +3,16 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import ClassVar, Protocol
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dtoken.algorithms.contract import Arrays, Facts, check_choice
+from dtoken.algorithms.contract import Arrays, Facts, Vector, check_choice
+from dtoken.compiled import compiled
 from dtoken.errors import InputError
 from dtoken.problem.blocks import SINGLE_ROWS, Blocks
+from dtoken.schedule.clock import Costs
 from dtoken.schedule.stream import Drawn, Law, Schedule, first_start
 
 SMOOTHNESS = ("theory", "batch", "factor")
@@ -69,6 +71,36 @@ class SmoothMethod(SingleRows):
         return ()
 
 
+@dataclass(frozen=True)
+class SamplingMethod(SmoothMethod):
+    """A method whose nodes use one of their samples at a local step.
+
+    Parameters
+    ----------
+    smoothness, factor
+        As for all methods.
+    sampling
+        ``importance``: samples with a larger L_ij are drawn more often; ``uniform``: all alike.
+    """
+
+    sampling: str = "importance"
+
+    draws_samples = True
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_choice("sampling", self.sampling, SAMPLING)
+
+    @property
+    def importance(self) -> bool:
+        """Whether some samples are drawn more often than others."""
+        return self.sampling == "importance"
+
+    def costs(self, facts: Facts) -> Costs:
+        """One gradient a local step."""
+        return Costs(np.ones(facts.n, np.int64), np.zeros(facts.n, np.int64))
+
+
 class _Walks(Protocol):
     tokens: int
 
@@ -87,6 +119,40 @@ class Walking(SingleRows):
     def schedule(self: _Walks, c: Arrays, facts: Facts, seed: int) -> Schedule:
         """Drawn from the seed."""
         return Drawn(seed, self.law(c, facts), facts.walk)
+
+
+@compiled
+def never(c: Any, rows: Any, nodes: Any, i: int, r: int, t: float) -> None:
+    """A local step that does not happen: nodes only compute when a token is there."""
+
+
+@dataclass(frozen=True)
+class VisitMethod(Walking, SmoothMethod):
+    """A method with one token: only the node where it is computes, with all its data, in ``visit``.
+
+    Parameters
+    ----------
+    smoothness, factor
+        As for all methods.
+    """
+
+    tokens: ClassVar[int] = 1
+    draws_samples = False
+    refuses = FULL_GRADIENTS
+    local = staticmethod(never)
+    meet = None
+
+    def law(self, c: Arrays, facts: Facts) -> Law:
+        """The token walks and never waits."""
+        return Law(1, 1.0, 0.0, np.full(facts.n, 1 / facts.n))
+
+    def costs(self, facts: Facts) -> Costs:
+        """A full gradient a visit."""
+        return Costs(np.zeros(facts.n, np.int64), facts.rows)
+
+    def weights(self, c: Arrays, L: Vector) -> Vector | None:
+        """A visit uses all samples: none is drawn."""
+        return None
 
 
 @dataclass(frozen=True)
@@ -133,6 +199,8 @@ class TokenMethod(Walking, SmoothMethod):
 
     def jumps_per_visit(self, facts: Facts) -> int:
         """N."""
-        if self.jumps == "auto":
-            return facts.walk.mixing(self.mixing * float(facts.walk.stationary.min()))
-        return int(self.jumps)
+        return self.jumps_until_mixed(facts) if self.jumps == "auto" else int(self.jumps)
+
+    def jumps_until_mixed(self, facts: Facts) -> int:
+        """N of ``auto``: after so many jumps visits are nearly independent."""
+        return facts.walk.mixing(self.mixing * float(facts.walk.stationary.min()))

@@ -103,7 +103,7 @@ class DualMethod(TokenMethod):
     def start(self, c: DualDescent, rows: HostedRows) -> tuple[Nodes, Tokens]:
         """Margins 0, nodes at minus their gradient, tokens 0."""
         nodes = Nodes(np.zeros((len(rows.w), rows.d)), np.zeros(len(rows.y)), np.zeros(len(rows.y)))
-        _start(c, rows, nodes)
+        start_at_gradients(c.sigma_t, rows, nodes)
         return nodes, Tokens(np.zeros((self.tokens, rows.d)))
 
     def models(self, c: DualDescent, nodes: Nodes, tokens: Tokens, t: float) -> Models:
@@ -112,12 +112,12 @@ class DualMethod(TokenMethod):
 
 
 @compiled
-def _start(c: Any, rows: Any, nodes: Any) -> None:
+def start_at_gradients(sigma_t: float, rows: Any, nodes: Any) -> None:
     """z = 0 is arbitrary; theta_i = -sum_j g_ij a_ij / sigma~ follows from it."""
     for i in range(len(rows.w)):
         for r in range(rows.first[i], rows.first[i + 1]):
             nodes.g[r] = rows.w[i] * derivative(rows.loss, 0.0, rows.y[r])
-            add_row(rows.data, rows.indices, rows.start[r], rows.start[r + 1], -nodes.g[r] / c.sigma_t, nodes.theta[i])
+            add_row(rows.data, rows.indices, rows.start[r], rows.start[r + 1], -nodes.g[r] / sigma_t, nodes.theta[i])
 
 
 @compiled

@@ -1,4 +1,5 @@
-"""DVR, dual-free stochastic decentralised optimisation with variance reduction (Hendrikx, Bach, Massoulié 2020).
+"""DVR, dual-free stochastic decentralised optimisation with variance reduction (Hendrikx, Bach, Massoulié 2020,
+Algorithm 1), with the constants of the authors' code.
 
 With probability p_comm a step is a round of messages along all edges,
 
@@ -15,8 +16,9 @@ smallest and largest non-zero eigenvalues of Lap, gamma = lambda_min / lambda_ma
     alpha = 2 lambda_min / (sigma kappa),      p_comm / p_comp = kappa / (2 gamma N_c),
     eta = min(p_comm sigma / lambda_max, p_comp / (alpha N_c)),      p_j|i proportional to 1 + L_ij / sigma.
 
-Contraction per step: eta r alpha, r about 1/3 (proved), eta alpha / 2 (as in the paper). An exchange takes tau_comm and
-a message along each edge in each direction, a local step tau_comp.
+Contraction per step: eta r alpha, r about 1/3, or eta alpha / 2 as in the paper; per factor e this makes kappa / gamma
+exchanges and 2 N_c samples a node. An exchange takes tau_comm and a message along each edge in each direction, a local
+step tau_comp.
 """
 
 from dataclasses import dataclass
@@ -24,15 +26,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dtoken.algorithms.base import SAMPLING
-from dtoken.algorithms.contract import Facts, Models, Vector, check_choice
+from dtoken.algorithms.base import SamplingMethod
+from dtoken.algorithms.contract import Facts, Models, Vector
+from dtoken.algorithms.dual import start_at_gradients
 from dtoken.algorithms.synchronous import Messenger
 from dtoken.compiled import compiled
 from dtoken.errors import InputError
 from dtoken.problem.hosted import HostedRows
 from dtoken.problem.kernels import add_row, row_dot
 from dtoken.problem.losses import derivative
-from dtoken.schedule.clock import Costs
 from dtoken.schedule.events import LOADING
 from dtoken.schedule.rounds import RandomRounds, exchange
 from dtoken.schedule.stream import Schedule
@@ -78,16 +80,8 @@ def local(c: Any, rows: Any, nodes: Any, i: int, r: int, t: float) -> None:
     nodes.g[r] = g
 
 
-@compiled
-def _start(c: Any, rows: Any, nodes: Any) -> None:
-    for i in range(len(rows.w)):
-        for r in range(rows.first[i], rows.first[i + 1]):
-            nodes.g[r] = rows.w[i] * derivative(rows.loss, 0.0, rows.y[r])
-            add_row(rows.data, rows.indices, rows.start[r], rows.start[r + 1], -nodes.g[r] / c.sigma, nodes.theta[i])
-
-
 @dataclass(frozen=True)
-class DVR(Messenger):
+class DVR(SamplingMethod, Messenger):
     """Dual-free decentralised variance reduction.
 
     Parameters
@@ -98,15 +92,8 @@ class DVR(Messenger):
         ``importance``: samples are drawn with probability proportional to 1 + L_ij / sigma; ``uniform``: all alike.
     """
 
-    sampling: str = "importance"
-
-    draws_samples = True
     local = staticmethod(local)
     visit = staticmethod(visit)
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_choice("sampling", self.sampling, SAMPLING)
 
     def constants(self, facts: Facts) -> DualGossip:
         """Step sizes by the theory."""
@@ -115,21 +102,17 @@ class DVR(Messenger):
                 f"node {int(np.argmin(facts.samples))} has only empty rows, and dvr draws one at every step"
             )
         sigma, L_b = facts.sigma, self.batch_smoothness(facts)
-        if self.sampling == "importance":
+        if self.importance:
             total = bound = facts.samples + facts.sum_L / sigma
         else:
             total = facts.samples.astype(np.float64)
             bound = total * (1 + facts.of_samples(lambda L: float(L.max())) / sigma)
-        sampling = NodeSampling(total, bound, float(self.sampling == "importance"))
+        sampling = NodeSampling(total, bound, float(self.importance))
         return dual_gossip(sigma, L_b, sampling, network(facts.walk.topology, "dvr"))
 
     def schedule(self, c: DualGossip, facts: Facts, seed: int) -> Schedule:
         """Exchanges and local steps in random order."""
         return RandomRounds(seed, c.p_comm, exchange(network(facts.walk.topology, "dvr").neighbours), facts.n)
-
-    def costs(self, facts: Facts) -> Costs:
-        """One gradient a local step."""
-        return Costs(np.ones(facts.n, np.int64), np.zeros(facts.n, np.int64))
 
     def weights(self, c: DualGossip, L: Vector) -> Vector | None:
         """Sampling weights of a node's samples."""
@@ -139,7 +122,7 @@ class DVR(Messenger):
         """Margins 0, nodes at minus their gradient."""
         theta, sent = np.zeros((len(rows.w), rows.d)), np.zeros((len(rows.w), rows.d))
         nodes = Nodes(theta, sent, np.zeros(len(rows.y)), np.zeros(len(rows.y)))
-        _start(c, rows, nodes)
+        start_at_gradients(c.sigma, rows, nodes)
         return nodes, Messages(np.zeros((c.n, rows.d)))
 
     def models(self, c: DualGossip, nodes: Nodes, tokens: Messages, t: float) -> Models:

@@ -22,8 +22,8 @@ from typing import Any
 
 import numpy as np
 
-from dtoken.algorithms.base import SAMPLING
-from dtoken.algorithms.contract import Facts, Vector, check_choice
+from dtoken.algorithms.base import SamplingMethod
+from dtoken.algorithms.contract import Facts, Vector
 from dtoken.algorithms.dual import DualMethod, follow_margins, mix, move_margins
 from dtoken.compiled import compiled
 from dtoken.errors import InputError
@@ -66,7 +66,7 @@ def arrive(c: Any, rows: Any, nodes: Any, tokens: Any, i: int, k: int, r: int, t
 
 
 @dataclass(frozen=True)
-class TVR(DualMethod):
+class TVR(SamplingMethod, DualMethod):
     """Token Variance Reduction.
 
     Parameters
@@ -79,10 +79,8 @@ class TVR(DualMethod):
         Rows of a sample: a block of consecutive rows of a node is one f_ij.
     """
 
-    sampling: str = "importance"
     block_rows: int = 1
 
-    draws_samples = True
     local = staticmethod(local)
 
     @property
@@ -92,7 +90,6 @@ class TVR(DualMethod):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_choice("sampling", self.sampling, SAMPLING)
         if self.block_rows < 1:
             raise InputError(f"algorithm.block_rows={self.block_rows}, but a block has at least one row")
 
@@ -105,16 +102,15 @@ class TVR(DualMethod):
         """Step sizes by the theory."""
         sigma_t = shared_sigma(facts.n, self.tokens, facts.sigma)
         L_b, pi = self.batch_smoothness(facts), facts.walk.stationary
-        importance = self.sampling == "importance"
         if self.on_arrival:
             self.check_samples(facts)
-            if importance:
+            if self.importance:
                 at_node = node_importance(facts.samples, facts.sum_L, sigma_t)
             else:
                 at_node = node_uniform(facts.samples, facts.of_samples(lambda L: float(L.max())), sigma_t)
             return arrival_descent(self.tokens, sigma_t, L_b, at_node, pi, self.interactions)
         samples = int(facts.samples.sum())
-        if importance:
+        if self.importance:
             sampling = importance_sampling(samples, float(facts.sum_L.sum()), sigma_t)
         else:
             sampling = uniform_sampling(samples, facts.max_L, sigma_t)

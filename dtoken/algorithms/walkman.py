@@ -7,7 +7,7 @@ One token carries x; each node keeps (y_i, z_i). At a visit of node i, with F_i 
     then       z+ = z_i + beta (x - y+),      x <- x + [(y+ - z+ / beta) - (y_i - z_i / beta)] / n,
 
 and (y_i, z_i) <- (y+, z+). All start at 0. Nothing runs in parallel: a visit costs tau_comm and all gradients of the
-node.
+node (inner steps of the proximal form are not counted, as in the paper).
 
 With x held still, the gradient form moves along a direction of curvature H by the roots of
 l^2 + (H / beta) l - H / beta = 0: stable only if beta > 2 H. So beta = L ("step size 1 / L" in Hendrikx 2022) is not
@@ -16,19 +16,17 @@ safe; beta = 2 (L_b + sigma) is.
 
 import math
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dtoken.algorithms.base import FULL_GRADIENTS, SmoothMethod, Walking
+from dtoken.algorithms.base import VisitMethod
 from dtoken.algorithms.contract import Facts, Models, Vector, check_choice
 from dtoken.algorithms.newton import node_prox
 from dtoken.compiled import compiled
 from dtoken.errors import InputError
 from dtoken.problem.hosted import HostedRows, node_gradient
-from dtoken.schedule.clock import Costs
-from dtoken.schedule.stream import Law
 
 MODES = ("gradient", "proximal")
 BETAS = ("safe", "paper")
@@ -60,11 +58,6 @@ class Tokens(NamedTuple):
 
 
 @compiled
-def local(c: Any, rows: Any, nodes: Any, i: int, r: int, t: float) -> None:
-    """Never happens: nodes only compute when the token is there."""
-
-
-@compiled
 def visit(c: Any, rows: Any, nodes: Any, tokens: Any, i: int, k: int, r: int, t: float) -> None:
     """The token arrives at node i."""
     x, y, z = tokens.x[k], nodes.y[i], nodes.z[i]
@@ -84,7 +77,7 @@ def visit(c: Any, rows: Any, nodes: Any, tokens: Any, i: int, k: int, r: int, t:
 
 
 @dataclass(frozen=True)
-class Walkman(Walking, SmoothMethod):
+class Walkman(VisitMethod):
     """Walkman.
 
     Parameters
@@ -103,12 +96,7 @@ class Walkman(Walking, SmoothMethod):
     beta: float | str = "safe"
     inner: int = 50
 
-    tokens: ClassVar[int] = 1
-    draws_samples = False
-    refuses = FULL_GRADIENTS
-    local = staticmethod(local)
     visit = staticmethod(visit)
-    meet = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -135,18 +123,6 @@ class Walkman(Walking, SmoothMethod):
             f"walkman with beta={c.beta:.3g} may diverge or stall: its gradient form is stable only where beta > 2 H, "
             f"and the curvature H of a node is up to {H:.3g}; use algorithm.beta=safe",
         )
-
-    def law(self, c: Lagrangian, facts: Facts) -> Law:
-        """The token walks and never waits."""
-        return Law(1, 1.0, 0.0, np.full(facts.n, 1 / facts.n))
-
-    def costs(self, facts: Facts) -> Costs:
-        """A full gradient a visit; inner steps of the proximal form are not counted, as in the paper."""
-        return Costs(np.zeros(facts.n, np.int64), facts.rows)
-
-    def weights(self, c: Lagrangian, L: Vector) -> Vector | None:
-        """A visit uses all samples: none is drawn."""
-        return None
 
     def start(self, c: Lagrangian, rows: HostedRows) -> tuple[Nodes, Tokens]:
         """All zero."""

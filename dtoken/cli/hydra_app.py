@@ -6,6 +6,7 @@ errors in its own words, and knows only its own config sources.
 
 import argparse
 import os
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -61,8 +62,7 @@ class Application:
         """Whether several runs are asked for."""
         if self.arguments.multirun:
             return True
-        asked = [value for value in self.arguments.overrides if value.startswith("hydra.mode=")]
-        return bool(asked) and asked[-1].upper().endswith("=MULTIRUN")
+        return (self.given("hydra.mode") or "").upper() == "MULTIRUN"
 
     def run(self, config: DictConfig, task: Callable[[DictConfig], Any]) -> Any:
         """Run ``task`` in the output directory of ``config``; what it raises comes through."""
@@ -79,9 +79,22 @@ class Application:
             raise done._return_value
         return done.return_value
 
-    def sweep(self, task: Callable[[DictConfig], Any]) -> Any:
-        """Run ``task`` for all combinations that the command line asks for."""
+    def given(self, key: str) -> str | None:
+        """The last value of a key on the command line."""
+        asked = [value for value in self.arguments.overrides if value.startswith(f"{key}=")]
+        return asked[-1].partition("=")[2] if asked else None
+
+    def sweep_directory(self) -> Path:
+        """The directory of the sweep that the command line asks for."""
         overrides = [*self.arguments.overrides, "hydra.mode=MULTIRUN"]
+        config = self.hydra.compose_config(
+            self.config_name, overrides, run_mode=RunMode.MULTIRUN, with_log_configuration=False
+        )
+        return Path(str(config.hydra.sweep.dir))
+
+    def sweep(self, task: Callable[[DictConfig], Any], more: Sequence[str] = ()) -> Any:
+        """Run ``task`` for all combinations that the command line, and ``more`` overrides, ask for."""
+        overrides = [*self.arguments.overrides, *more, "hydra.mode=MULTIRUN"]
         return self.hydra.multirun(self.config_name, task, overrides)
 
     def show(self) -> bool:
@@ -114,7 +127,10 @@ def application(arguments: argparse.Namespace, keys: Sequence[str]) -> Iterator[
         search_path.prepend("command-line", f"file://{folder}", SearchPathQuery(provider="schema"))
     app = Application(arguments, Hydra.create_main_hydra2(NAME, search_path))
     try:
-        yield app
+        with warnings.catch_warnings():
+            # conf/hydra/launcher/dask.yaml has the launcher's own options as its schema, and that is what is wanted
+            warnings.filterwarnings("ignore", r"\n'hydra/launcher/dask' is validated against ConfigStore")
+            yield app
     except Exception as error:
         if is_complaint(error):
             raise complaint(error, app.options, keys) from error

@@ -28,14 +28,13 @@ def count(number: float) -> str:
 
 def header(prepared: Prepared, accuracy: float) -> list[tuple[str, str]]:
     """Data, method with constants, graph, what the theory says, engine."""
-    lines = [
-        ("data", _data(prepared)),
-        ("method", _method(prepared)),
-        ("graph", _graph(prepared)),
-        ("theory", _theory(prepared, accuracy)),
-        ("engine", _engine(prepared)),
-    ]
+    lines = [*description(prepared), ("theory", _theory(prepared, accuracy)), ("engine", _engine(prepared))]
     return [(name, text) for name, text in lines if text]
+
+
+def description(prepared: Prepared) -> list[tuple[str, str]]:
+    """Data, method with constants, graph."""
+    return [("data", _data(prepared)), ("method", _method(prepared)), ("graph", _graph(prepared))]
 
 
 def _engine(prepared: Prepared) -> str:

@@ -8,9 +8,14 @@ from typing import Any
 
 from dtoken import __version__
 
+KEYS = (
+    "data", "nodes", "partition", "problem", "graph", "algorithm", "engine", "seed", "stop", "record", "time",
+    "cluster", "checkpoint", "schedule", "theory",
+)  # fmt: skip
 HELP = """\
 dtoken [KEY=VALUE ...]      one run of a token method; its directory is the last line printed
-dtoken -m KEY=V1,V2 ...     one run for each combination
+dtoken -m KEY=V1,V2 ...     a sweep: one run for each combination, on cluster.workers processes, and a report
+dtoken theory=only ...      what the theory says, as a table, without running; with -m side by side
 
 Groups, each with keys of its own (choose with GROUP=OPTION):
 
@@ -37,14 +42,6 @@ All keys with their values: dtoken [KEY=VALUE ...] --cfg job. A run that is star
 """
 
 
-class _Told(Exception):
-    """A run of a sweep failed, and the user was told why."""
-
-    def __init__(self, status: int) -> None:
-        super().__init__(status)
-        self.status = status
-
-
 def main(arguments: Sequence[str] | None = None) -> int:
     """Entry point of ``dtoken``."""
     words = list(sys.argv[1:] if arguments is None else arguments)
@@ -58,6 +55,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     from dtoken.cli.terminal import run_command
 
     asked = parse(words)
+    sys.argv = [sys.argv[0], *words]  # what summaries and manifests tell of the command
     if os.getcwd() not in sys.path:
         sys.path.insert(0, os.getcwd())  # for algorithm._target_=my_module.MyMethod
     return run_command(lambda: _run(asked))
@@ -67,7 +65,7 @@ def _help() -> str:
     from dtoken.config.source import config_folder
 
     lines = []
-    for folder in sorted(path for path in config_folder().iterdir() if path.is_dir()):
+    for folder in sorted(path for path in config_folder().iterdir() if path.is_dir() and path.name != "hydra"):
         options = sorted(file.stem for file in folder.glob("*.yaml"))
         lines.append(f"  {folder.name:<10} {', '.join(options)}")
     return HELP.format(groups="\n".join(_wrapped(line) for line in lines))
@@ -80,50 +78,110 @@ def _wrapped(line: str) -> str:
 
 
 def _run(asked: Any) -> int:
-    from dtoken.cli.hydra_app import application, output_directory, running_directory
+    from dtoken.cli.hydra_app import application, output_directory
 
-    keys = ("data", "nodes", "partition", "problem", "graph", "algorithm", "engine", "seed", "stop", "record", "time")
-    with application(asked, (*keys, "cluster", "checkpoint", "schedule")) as app:
+    with application(asked, KEYS) as app:
         if app.show():
             return 0
+        if app.given("theory") == "only":
+            from dtoken.cli.theory import show_theory
+
+            return show_theory(app)
         if app.sweeps:
-            try:
-                app.sweep(lambda config: _run_of_sweep(config, running_directory()))
-            except _Told as told:
-                return told.status
-            return 0
+            return _sweep(app)
         config = app.compose()
         directory = output_directory(config)
         return single_run(config, directory, lambda task: app.run(config, lambda _: task()))
 
 
-def _run_of_sweep(config: Any, directory: Path) -> None:
-    """A run of a sweep tells its own errors, so that the others go on."""
-    from dtoken.cli.hydra_app import running_config
-    from dtoken.cli.terminal import run_command
+def _sweep(app: Any) -> int:
+    """Run a sweep and report it, also if runs failed."""
+    from dtoken.cli.terminal import FAILED
+    from dtoken.errors import JobFailed
+    from dtoken.report import make_report
+    from hydra_plugins.dask_launcher.errors import JobDied
 
-    status = run_command(lambda: single_run(running_config(config), directory, lambda task: task()))
-    if status:
-        raise _Told(status)
+    directory, status = app.sweep_directory(), 0
+    try:
+        # Hydra's own log would be that of all libraries, on the console
+        app.sweep(run_of_sweep, (f"hydra.sweep.dir={quoted(directory)}", "hydra.hydra_logging.root.level=WARNING"))
+    except (JobFailed, JobDied):  # the launcher has told which and why
+        status = FAILED
+    print(f"report     {make_report(directory)}")
+    return status
+
+
+def quoted(path: str | Path) -> str:
+    """A path as a value that Hydra takes as it is."""
+    text = str(path).replace("\\", "\\\\").replace("'", "\\'")
+    return f"'{text}'"
+
+
+def run_of_sweep(config: Any) -> None:
+    """The task of a sweep: one run, on a worker."""
+    from dtoken.cli.hydra_app import running_config, running_directory
+    from dtoken.errors import InputError, JobFailed, RunError
+    from dtoken.sweep.progress import FILE, ProgressFile
+
+    directory = running_directory()
+    try:
+        failure = carry_out(
+            running_config(config),
+            directory,
+            lambda task: task(),
+            lambda prepared, observer: ProgressFile(prepared, directory, observer),
+        )
+    except (InputError, RunError, OSError) as error:
+        raise JobFailed(str(error)) from error
+    except Exception as error:
+        raise JobFailed(f"{type(error).__name__}: {error}") from error
+    finally:
+        (directory / FILE).unlink(missing_ok=True)
+    if failure:
+        raise JobFailed(failure)
 
 
 def single_run(config: Any, directory: Path, inside: Any) -> int:
     """Check everything, then run ``inside`` the directory."""
+    from dtoken.cli.terminal import FAILED, sentence
+
+    failure = carry_out(config, directory, inside)
+    if failure:
+        print(sentence(failure), file=sys.stderr)
+        return FAILED
+    return 0
+
+
+def carry_out(config: Any, directory: Path, inside: Any, observed: Any = lambda _, observer: observer) -> str | None:
+    """One run, told as it goes; the reason if it did not end well.
+
+    Parameters
+    ----------
+    config
+        With its ``hydra`` node.
+    directory
+        Where the run leaves its files.
+    inside
+        Calls what it is given when the directory is there.
+    observed
+        Makes, from what is prepared and the screen's observer, the one that looks on.
+    """
     from dtoken.cli.lines import closing, header
     from dtoken.cli.screen import Screen
-    from dtoken.cli.terminal import FAILED, sentence
     from dtoken.config.hydra import settings_of
+    from dtoken.errors import InputError
     from dtoken.outputs import earlier_summary, is_over
     from dtoken.session import execute, prepare_run
 
     settings = settings_of(config)
+    if config.theory == "only":
+        raise InputError("theory=only is in a configuration file; give it on the command line")
     before = earlier_summary(directory, settings)
     if before and is_over(before, settings):
         if before["failure"]:
-            print(sentence(f"{directory} holds this run, which {before['failure']}"), file=sys.stderr)
-            return FAILED
+            return f"{directory} holds this run, which {before['failure']}"
         print(f"This run is done already; a later stop would continue it.\n{directory}")
-        return 0
+        return None
     accuracy = settings.stop.suboptimality or min(settings.record.accuracies, default=1e-8)
     with Screen() as screen:
         prepared = prepare_run(settings, screen.watcher)
@@ -132,14 +190,13 @@ def single_run(config: Any, directory: Path, inside: Any) -> int:
             screen.show(name, text)
         for note in settings.method.notes(prepared.experiment.constants, prepared.experiment.facts):
             screen.note(note)
-        result = inside(lambda: execute(prepared, directory, screen.observer(prepared)))
+        observer = observed(prepared, screen.observer(prepared))
+        result = inside(lambda: execute(prepared, directory, observer))
     for line in closing(result):
         print(line)
     print(directory)
-    if result.summary["failure"]:
-        print(sentence(f"The run {result.summary['failure']}"), file=sys.stderr)
-        return FAILED
-    return 0
+    failure = result.summary["failure"]
+    return f"The run {failure}" if failure else None
 
 
 if __name__ == "__main__":

@@ -1,6 +1,5 @@
 """Progress of a run on a terminal; silent where nobody watches."""
 
-import math
 import time
 from types import TracebackType
 from typing import Self
@@ -13,8 +12,7 @@ from dtoken.cli.lines import count
 from dtoken.cli.terminal import sentence
 from dtoken.data.build import Watcher
 from dtoken.engine.recorder import Record
-from dtoken.engine.run import Stop
-from dtoken.session import Prepared, kernels_cached
+from dtoken.session import Prepared, fraction, kernels_cached
 
 REFRESH = 0.1  # seconds between two looks at the clock
 
@@ -115,15 +113,3 @@ class RunObserver:
         """The run is over."""
         self._show()
         self._bars.update(self._task, completed=1.0)
-
-
-def fraction(record: Record, stop: Stop, gap: float) -> float:
-    """How much of a run is done, by the criterion that is nearest."""
-    shares = [
-        record.passes / stop.passes if stop.passes else 0.0,
-        record.jumps / stop.jumps if stop.jumps else 0.0,
-        record.event / stop.events if stop.events else 0.0,
-    ]
-    if stop.suboptimality and 0 < record.suboptimality < gap and stop.suboptimality < gap:
-        shares.append(math.log(gap / record.suboptimality) / math.log(gap / stop.suboptimality))
-    return min(1.0, max(shares))

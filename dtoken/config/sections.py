@@ -1,10 +1,10 @@
 """The sections of a configuration that no other part of the package defines, and who defines the others."""
 
-import os
 from dataclasses import dataclass
 from importlib import import_module
 from typing import Any, ClassVar
 
+from dtoken.cluster import processors
 from dtoken.engine.faults import Faults
 from dtoken.engine.run import Recording, Stop
 from dtoken.errors import InputError
@@ -124,34 +124,18 @@ class Local:
 
     def threads_for(self, nodes: int, worth_it: bool = True) -> int:
         """Threads for so many nodes: never more than nodes; left to us, one where handing over tokens costs more."""
-        return min(self.threads or (_processors() if worth_it else 1), nodes)
+        return min(self.threads or (processors() if worth_it else 1), nodes)
 
 
 @dataclass(frozen=True)
 class Dask(Faults):
-    """The workers of a Dask cluster (``cluster=...``).
-
-    Parameters
-    ----------
-    attempts
-        How often the same stretch of events is tried before the run gives up.
-    silence
-        Seconds after which a worker that does not answer counts as lost.
-    rejoin
-        Seconds to wait for a lost worker's replacement before the others take over its nodes.
-    start
-        Seconds to wait for a worker when there is none; None: a minute, and on a batch system without end.
-    """
+    """The workers of a Dask cluster (``cluster=...``)."""
 
     kind: ClassVar[str] = "dask"
 
     def threads_for(self, nodes: int, worth_it: bool = True) -> int:
         """Threads of this process, which prepares the run."""
-        return min(_processors(), nodes)
-
-
-def _processors() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+        return min(processors(), nodes)
 
 
 Engine = Local | Dask

@@ -4,11 +4,11 @@ from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass, field, fields, is_dataclass
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, Literal, cast
 
 from dtoken.algorithms.contract import Method
 from dtoken.algorithms.registry import METHODS, method_class
-from dtoken.cluster import CLUSTERS, Cluster, LocalWorkers, described
+from dtoken.cluster import described
 from dtoken.config.sections import (
     ENGINES,
     SECTIONS,
@@ -31,8 +31,10 @@ from dtoken.errors import InputError
 from dtoken.graph.topologies import parameters
 from dtoken.graph.walks import KINDS as WALKS
 from dtoken.schedule.clock import TimeModel
+from hydra_plugins.dask_launcher.cluster import CLUSTERS, Cluster, LocalWorkers
 
-ROOT_KEYS = ("data", "nodes", "partition", "problem", "graph", "algorithm", "engine", "cluster", "seed", *SECTIONS)
+RUN_KEYS = ("data", "nodes", "partition", "problem", "graph", "algorithm", "engine", "cluster", "seed", *SECTIONS)
+ROOT_KEYS = (*RUN_KEYS, "theory")  # which is what the command does, not part of the run
 METHOD_PARTS = ("token_start", "constants", "law", "schedule", "costs", "start", "models", "local", "visit", "blocks")
 FREE = ("stop", "engine", "cluster", "checkpoint", "data.store", "record.accuracies")  # a run may go on with others
 
@@ -75,6 +77,14 @@ class Settings:
             raise InputError(f"seed={self.seed} must be an integer from 0 to 2**64 - 1")
         if self.stop.suboptimality is not None and self.record.every_passes is None and self.record.every_jumps is None:
             raise InputError("stop.suboptimality is looked at at record points; set record.every_passes or every_jumps")
+
+    @property
+    def method_title(self) -> str:
+        """The method's name, and its settings that are not the default."""
+        kind = type(self.method)
+        given = {key: getattr(self.method, key) for key in defaults(kind)}
+        changed = [f"{key}={show(value)}" for key, value in given.items() if value != defaults(kind)[key]]
+        return " ".join((kind.__name__.lower(), *changed))
 
     def as_config(self) -> dict[str, Any]:
         """The settings as the command line has them."""
@@ -126,6 +136,7 @@ def settings_from(config: Mapping[str, Any], chosen: Mapping[str, str], given: C
         Keys that the user gave, as opposed to those that come from an option.
     """
     check_keys(config, ROOT_KEYS, "", "dtoken")
+    typed("theory", config.get("theory", "beside"), Literal["beside", "only"])
     for key in ("data", "partition", "problem", "graph", "algorithm", "engine", "cluster", *SECTIONS):
         if not isinstance(config.get(key, {}), Mapping):
             raise InputError(f"{key}={config[key]} is not a section; set its keys, as in {key}.KEY=VALUE")
@@ -139,7 +150,7 @@ def settings_from(config: Mapping[str, Any], chosen: Mapping[str, str], given: C
             for key, value in algorithm.items()
             if f"algorithm.{key}" in given or key not in inherited or inherited[key] != value
         }
-    return make_settings(**{**config, "algorithm": algorithm})
+    return make_settings(**{key: config[key] for key in RUN_KEYS if key in config} | {"algorithm": algorithm})
 
 
 def make_settings(
@@ -220,7 +231,7 @@ def _method(value: Any) -> Method:
         (name for name in METHODS if target in (name, f"dtoken.algorithms.{name}.{METHODS[name]}")), kind.__name__
     )
     if not (isinstance(kind, type) and is_dataclass(kind)):
-        raise InputError(f"algorithm._target_={target} is not a dataclass; see docs/algorithms.md for what a method is")
+        raise InputError(f"algorithm._target_={target} is not a dataclass; see docs/add-a-method.md")
     for key, reason in getattr(kind, "refuses", {}).items():
         if key in keys:
             raise InputError(f"algorithm.{key}={show(keys[key])} is not for {name}: {reason}")
@@ -237,7 +248,10 @@ def _kind_of(section: str, value: Any, kinds: Mapping[str, type[Any]]) -> Any:
     keys = {"kind": value} if isinstance(value, str) else dict(value)
     kind = keys.pop("kind", "local")
     _check_name(section, kind, kinds)
-    return construct(kinds[kind], keys, section, kind)
+    try:
+        return construct(kinds[kind], keys, section, kind)
+    except ValueError as error:  # the launcher's own clusters know no InputError
+        raise InputError(str(error)) from error
 
 
 def _check_name(key: str, value: Any, known: Collection[str]) -> None:

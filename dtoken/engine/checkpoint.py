@@ -1,11 +1,12 @@
 """Checkpoints: everything that a run needs to go on, in one zarr group that is complete or absent.
 
 The driver's part (where the schedule is, clocks, trajectory) stands at the top, the state of nodes and tokens below
-``state``, one group for each host that wrote it.
+``state``, one group for each host that wrote it. Which ones belong to it stands at the top, too: a worker that was
+stopped while it saved may leave something there when it wakes up.
 """
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -33,10 +34,11 @@ class Checkpoint:
     records: list[dict[str, Any]]  # the trajectory so far
 
 
-def save_checkpoint(directory: Path, checkpoint: Checkpoint, save_state: Callable[[Path, Path], None]) -> None:
+def save_checkpoint(directory: Path, checkpoint: Checkpoint, save_state: Callable[[Path, Path], Sequence[str]]) -> None:
     """Write a checkpoint in place of the one before.
 
-    ``save_state`` is called with a folder to write the state to, and the name that the folder will have.
+    ``save_state`` is called with a folder to write the state to, and the name that the folder will have; it returns
+    the names of the parts that it wrote.
     """
     start = checkpoint.start
     arrays = {f"clock/{name}": array for name, array in checkpoint.clock._asdict().items()}
@@ -54,22 +56,21 @@ def save_checkpoint(directory: Path, checkpoint: Checkpoint, save_state: Callabl
 
     def write(folder: Path) -> None:
         (folder / STATE).mkdir(parents=True)
-        save_state(folder / STATE, directory / NAME / STATE)
-        hosts = sorted(host.name for host in (folder / STATE).iterdir())
-        write_arrays(folder, arrays | {"start/positions": start.positions}, attributes | {"hosts": hosts})
+        hosts = save_state(folder / STATE, directory / NAME / STATE)
+        write_arrays(folder, arrays | {"start/positions": start.positions}, attributes | {"hosts": list(hosts)})
 
     replace_folder(directory / NAME, write)
 
 
-def load_checkpoint(directory: Path) -> tuple[Checkpoint, Path] | None:
-    """The checkpoint of a run directory, if there is one, and where the state is."""
+def load_checkpoint(directory: Path) -> tuple[Checkpoint, list[Path]] | None:
+    """The checkpoint of a run directory, if there is one, and where the parts of its state are."""
     path = directory / NAME
     if not path.exists():
         path = previous(path)  # killed between the two renames of an exchange
         if not path.exists():
             return None
     try:
-        return _read(path), path / STATE
+        return _read(path)
     except Exception as error:  # zarr and its codecs raise many kinds
         raise damaged(path, error) from error
 
@@ -79,14 +80,15 @@ def damaged(path: Path, error: Exception) -> RunError:
     return RunError(f"{path} is damaged ({error}); delete it to start the run anew")
 
 
-def _read(path: Path) -> Checkpoint:
+def _read(path: Path) -> tuple[Checkpoint, list[Path]]:
     read, attributes = read_arrays(path)
     if attributes["format_version"] != FORMAT_VERSION:
         raise ValueError(f"its format version is {attributes['format_version']}")
-    if attributes["hosts"] != sorted(host.name for host in (path / STATE).iterdir()):
+    parts = [path / STATE / host for host in attributes["hosts"]]
+    if not all(part.is_dir() for part in parts):
         raise ValueError("the state of some hosts is missing")
     start = Start(attributes["segment"], read["start/positions"], attributes["jumps"], float.fromhex(attributes["at"]))
-    return Checkpoint(
+    checkpoint = Checkpoint(
         identity=attributes["identity"],
         start=start,
         offset=attributes["offset"],
@@ -95,3 +97,4 @@ def _read(path: Path) -> Checkpoint:
         wall=attributes["wall"],
         records=json.loads(attributes["records"]),
     )
+    return checkpoint, parts

@@ -39,11 +39,13 @@ def take_turns(before: Sequence[str], living: Sequence[str]) -> list[str]:
 class Crew:
     """The workers that a client can reach, on behalf of one run."""
 
-    def __init__(self, client: Client, run: str, faults: Faults) -> None:
+    def __init__(
+        self, client: Client, run: str, faults: Faults, trouble: Callable[[], str | None] = lambda: None
+    ) -> None:
         if client.asynchronous:
             raise InputError("the client is asynchronous; give one that was made without asynchronous=True")
         self._client: Any = client
-        self._run, self._faults = run, faults
+        self._run, self._faults, self._trouble = run, faults, trouble
         self._silence = faults.silence
         client.register_plugin(worker.Hosts())
 
@@ -67,6 +69,9 @@ class Crew:
             waited = time.monotonic() - began
             if len(living) >= wanted or (living and waited > self._faults.rejoin):
                 return living
+            reason = None if living else self._trouble()
+            if reason is not None:
+                raise RunError(f"there will be no workers: {reason}")
             if not living and waited > self._faults.patience:
                 held = f"{len(known)} workers, none of which answers" if known else "no workers"
                 raise RunError(f"the cluster has {held}, after {waited:.0f} s of waiting (engine.start)")

@@ -43,7 +43,7 @@ class _Cut:
     """The last consistent cut, and what has happened since."""
 
     number: int = 0
-    folder: Path | None = None  # where its parts are on disk; None: it is the very start
+    parts: Sequence[Path] = ()  # where it is on disk; none: it is the very start
     since: list[Stretch] = field(default_factory=list)
 
 
@@ -62,6 +62,8 @@ class DaskEngine:
         How to deal with workers that are lost.
     note
         Told, in a sentence, when workers were lost or joined.
+    trouble
+        Says why there will be no workers, once that is certain.
     """
 
     def __init__(
@@ -71,6 +73,7 @@ class DaskEngine:
         store: Path,
         faults: Faults | None = None,
         note: Callable[[str], None] = lambda _: None,
+        trouble: Callable[[], str | None] = lambda: None,
     ) -> None:
         self._experiment, self._store, self._note = experiment, store.resolve(), note
         self._faults = faults or Faults()
@@ -84,7 +87,7 @@ class DaskEngine:
         self.tallies: dict[str, Tally] = defaultdict(Tally)  # by name of the worker
         self.faults = 0
         self.hop_seconds: float | None = None  # a message of the size of a token, one way, between two workers
-        self._crew = Crew(client, self._run, self._faults)
+        self._crew = Crew(client, self._run, self._faults, trouble)
         try:
             self._persistently(lambda: None)
         except BaseException:
@@ -144,7 +147,7 @@ class DaskEngine:
         parts: list[Samples] = self._persistently(lambda: self._call(worker.samples, self._run))
         return _in_order_of_nodes(parts, self._placement)
 
-    def save(self, folder: Path, final: Path) -> None:
+    def save(self, folder: Path, final: Path) -> list[str]:
         """Make now the cut to which a fault leads back; its parts are written below ``folder``."""
         number, folder = self._cut.number + 1, folder.resolve()
 
@@ -157,14 +160,15 @@ class DaskEngine:
         for leftover in folder.iterdir():  # of an attempt with other hosts
             if leftover.name not in names:
                 shutil.rmtree(leftover, ignore_errors=True)
-        self._cut = _Cut(number, final.resolve())
+        self._cut = _Cut(number, [final.resolve() / name for name in names])
         if self.workers < self._experiment.n and self._crew.newcomers(list(self._workers)):
             self._assembled = False  # a cut is a cheap moment to place nodes on them
+        return names
 
-    def load(self, folder: Path) -> None:
+    def load(self, parts: Sequence[Path]) -> None:
         """Go to a cut that was saved before, by whatever engine."""
-        self._cut = _Cut(self._cut.number + 1, folder.resolve())
-        self._persistently(lambda: self._call(worker.restore, self._run, self._cut.number, self._cut.folder))
+        self._cut = _Cut(self._cut.number + 1, [part.resolve() for part in parts])
+        self._persistently(lambda: self._call(worker.restore, self._run, self._cut.number, self._cut.parts))
 
     def close(self) -> None:
         """Let the workers forget this run."""
@@ -200,7 +204,7 @@ class DaskEngine:
         kept = "the last checkpoint is kept, and the same command continues from it"
         raise RunError(
             f"the same stretch of events failed {self._faults.attempts} times in a row, the last time with {lost}; "
-            + (kept if self._cut.folder else "there was no checkpoint yet")
+            + (kept if self._cut.parts else "there was no checkpoint yet")
         )
 
     def _assemble(self, after: WorkersLost | None) -> None:
@@ -225,7 +229,7 @@ class DaskEngine:
         self._call(worker.connect, self._run, doors, self._generation)
         if self.hop_seconds is None and self.workers > 1:
             self.hop_seconds = min(self.probe(PROBES))
-        self._call(worker.restore, self._run, self._cut.number, self._cut.folder)
+        self._call(worker.restore, self._run, self._cut.number, self._cut.parts)
         if self._cut.since:
             self._call(worker.run_epoch, self._run, self._cut.since)
         self._assembled = True

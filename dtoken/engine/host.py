@@ -160,7 +160,7 @@ class Host:
             turns = self._traffic.turns.copy()
             plan = self._plan(part)
             self._run_plan(plan, turns)
-            self._tally.events += len(plan.row) + len(plan.node) - len(self.nodes)
+            self._tally.events += plan.events
         return self._tally
 
     def _plan(self, events: Events) -> Plan:

@@ -19,7 +19,7 @@ from dtoken.algorithms.contract import Arrays, Method, Models, Vector
 from dtoken.engine.draws import hosted_samples
 from dtoken.engine.executor import WAITING, executor
 from dtoken.engine.experiment import Experiment
-from dtoken.engine.parts import Part, put_part, read_parts, take_part, write_part
+from dtoken.engine.parts import Part, put_part, read_part, take_part, write_part
 from dtoken.engine.placement import balanced_groups
 from dtoken.engine.plan import Traffic, make_plan, one_host
 from dtoken.engine.recorder import Measurement, measure_models
@@ -104,13 +104,14 @@ class LocalEngine:
             put_part(part, self._numbers, self.rows.first, self.nodes, self.tokens)
         self._traffic = self._traffic._replace(where=parts[0].where.copy(), turns=parts[0].turns.copy())
 
-    def save(self, folder: Path, final: Path) -> None:
-        """Write the state below ``folder``."""
+    def save(self, folder: Path, final: Path) -> list[str]:
+        """Write the state below ``folder``, in one part."""
         write_part(folder / "0", self.part())
+        return ["0"]
 
-    def load(self, folder: Path) -> None:
+    def load(self, parts: Sequence[Path]) -> None:
         """Go back to a state that was saved before, by whatever engine."""
-        self.restore(read_parts(folder))
+        self.restore([read_part(part) for part in parts])
 
     def _map(self, function: Callable[[Any], T], items: Iterable[Any]) -> list[T]:
         return list(self._pool.map(function, items))

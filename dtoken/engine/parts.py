@@ -72,11 +72,6 @@ def write_part(folder: Path, part: Part) -> None:
     write_arrays(folder, part.arrays | index)
 
 
-def read_parts(folder: Path) -> list[Part]:
-    """Read all parts below ``folder``."""
-    return [read_part(member) for member in sorted(folder.iterdir())]
-
-
 def read_part(folder: Path) -> Part:
     """Read what ``write_part`` wrote."""
     try:

@@ -2,7 +2,7 @@
 
 import math
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -35,10 +35,10 @@ class Engine(Protocol):
     def measure(self, t: float, theta_star: Vector) -> Measurement:
         """Measure the estimates at time ``t``."""
 
-    def save(self, folder: Path, final: Path) -> None:
-        """Write the state below the empty ``folder``, which will be called ``final``."""
+    def save(self, folder: Path, final: Path) -> list[str]:
+        """Write the state below the empty ``folder``, which will be called ``final``; return the names of its parts."""
 
-    def load(self, folder: Path) -> None:
+    def load(self, parts: Sequence[Path]) -> None:
         """Go back to a state that was saved before."""
 
 
@@ -220,10 +220,10 @@ def _resume(experiment: Experiment, engine: Engine, directory: Path | None, iden
     found = load_checkpoint(directory) if directory else None
     if found is None:
         return None
-    checkpoint, state = found
+    checkpoint, parts = found
     if checkpoint.identity != identity:
         raise InputError(f"{directory} holds the checkpoint of a run with other settings; use another directory")
-    engine.load(state)
+    engine.load(parts)
     records = [Record(**record) for record in checkpoint.records]
     return _Position(checkpoint.start, checkpoint.offset, checkpoint.clock, checkpoint.t, checkpoint.wall, records)
 

@@ -248,18 +248,18 @@ async def save_part(run: str, cut: int, folder: Path, name: str, dask_worker: Wo
 
 
 @answering
-async def restore(run: str, cut: int, folder: Path | None, dask_worker: Worker) -> None:
-    """Go back to a cut: from memory if it is the one kept here, else from disk; no folder: to the very start."""
+async def restore(run: str, cut: int, parts: Sequence[Path], dask_worker: Worker) -> None:
+    """Go back to a cut: from memory if it is the one kept here, else from disk; no parts: to the very start."""
     seat = _seat(dask_worker, run)
 
     def go_back() -> None:
         host = _host(seat)
-        if folder is None:
+        if not parts:
             host.reset()
         elif seat.cut and seat.cut[0] == cut:
             host.restore([seat.cut[1]])
         else:
-            host.restore(read_part(member) for member in sorted(folder.iterdir()))  # one after the other in memory
+            host.restore(read_part(part) for part in parts)  # one after the other in memory
             seat.cut = (cut, host.part())
 
     await _in_thread(seat, go_back)

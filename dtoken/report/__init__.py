@@ -1,1 +1,5 @@
-"""How runs went: figures and, later, the page about a sweep."""
+"""The report of a sweep: aggregation over seeds, figures, the HTML page."""
+
+from dtoken.report.make import make_report
+
+__all__ = ["make_report"]

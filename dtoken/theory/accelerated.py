@@ -6,12 +6,13 @@ bounds on rho exactly.
 """
 
 import math
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dtoken.theory.dual_descent import Sampling, convexity_ratio
+from dtoken.theory.dual_descent import convexity_ratio
 
 
 class Accelerated(NamedTuple):
@@ -29,32 +30,39 @@ class Accelerated(NamedTuple):
     balanced: float  # the p_comm for which rho is largest
     s_comm: NDArray[np.float64]  # (n,) step size of a visit at each node
     b_comm: NDArray[np.float64]  # (n,) how much of it goes to x
+    p_node: NDArray[np.float64]  # (n,) probability that a local step is one of each node: the sum of its p_ij
     total: float  # p_ij = weight / total
     importance: float  # weight of a sample is sqrt(1 + importance * L_ij / sigma~)
     rate: float  # rho
 
 
-def sampling_total(samples: int, root_sum: float, root_max: float, importance: bool) -> Sampling:
-    """Sampling with weights sqrt(1 + L_ij / sigma~), whose sum is ``root_sum``, or all alike."""
-    if importance:
-        return Sampling(root_sum, root_sum, 1.0)
-    return Sampling(samples, samples * root_max, 0.0)
+@dataclass(frozen=True)
+class RootSampling:
+    """How samples are drawn: p_ij = weight / total with weight = sqrt(1 + importance * L_ij / sigma~)."""
+
+    node: NDArray[np.float64]  # (n,) sum of the weights of each node
+    bound: float  # S: the largest sqrt(1 + L_ij / sigma~) / p_ij
+    importance: float  # 1 or 0
+
+
+def importance_roots(root_sums: NDArray[np.float64]) -> RootSampling:
+    """p_ij proportional to sqrt(1 + L_ij / sigma~), whose sums over each node are given."""
+    return RootSampling(root_sums, float(root_sums.sum()), 1.0)
+
+
+def uniform_roots(samples: NDArray[np.int64], max_L: float, sigma_t: float) -> RootSampling:
+    """All samples alike; the largest L_ij decides."""
+    return RootSampling(samples.astype(np.float64), int(samples.sum()) * math.sqrt(1 + max_L / sigma_t), 0.0)
 
 
 def accelerated(
-    n: int,
-    K: int,
-    sigma_t: float,
-    L_b: float,
-    sampling: Sampling,
-    pi: NDArray[np.float64],
-    p_comm: float | None = None,
+    K: int, sigma_t: float, L_b: float, sampling: RootSampling, pi: NDArray[np.float64], p_comm: float | None = None
 ) -> Accelerated:
     """The constants for given smoothness, sampling and law ``pi`` of the visits.
 
-    ``sampling.bound`` is S = sum_ij sqrt(1 + L_ij / sigma~), or samples * max sqrt(.) for uniform sampling. If
-    ``p_comm`` is not given, it balances the two bounds on rho, for which rho is largest.
+    If ``p_comm`` is not given, it balances the two bounds on rho, for which rho is largest.
     """
+    n = len(pi)
     kappa = 1 + L_b / sigma_t
     alpha = K / (sigma_t * kappa)
     sigma_A = alpha * convexity_ratio(1, kappa)
@@ -68,6 +76,7 @@ def accelerated(
     else:
         p_comp = 1 - p_comm
         rho = min(p_comm * c_comm, p_comp * c_comp)
+    total = float(sampling.node.sum())
     p_edge = p_comm * pi / K
     return Accelerated(
         sigma_t=sigma_t,
@@ -82,7 +91,8 @@ def accelerated(
         balanced=balanced,
         s_comm=rho / (p_edge * sigma_A),
         b_comm=rho * R / p_edge,
-        total=sampling.total,
+        p_node=sampling.node / total,
+        total=total,
         importance=sampling.importance,
         rate=rho,
     )

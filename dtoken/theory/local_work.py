@@ -11,7 +11,7 @@ import math
 from typing import NamedTuple
 
 LEAST = 0.25  # of the balanced p_comm: local steps beyond that hardly save visits
-SHARES = (1.0, 0.5, 0.25, 0.125)  # of the balanced p_comm, in tables
+PARTS = (1, 2, 4, 8)  # tables show the balanced p_comm divided by these
 
 
 class Times(NamedTuple):
@@ -57,10 +57,9 @@ def choose_p_comm(balanced: float, times: Times, tokens: int, jumps: int, worker
 class Work(NamedTuple):
     """What a factor e takes with some p_comm, by the proved contraction."""
 
-    p_comm: float
     gradients: float
-    visits: float  # each reads at most one shard
     jumps: float
+    reads: float  # of shards, at most: one a visit
 
 
 def work(p_comm: float, balanced: float, rate: float, gradients: float, jumps: int) -> Work:
@@ -79,7 +78,7 @@ def work(p_comm: float, balanced: float, rate: float, gradients: float, jumps: i
     """
     steps = 1 / -math.log1p(-rate * rate_share(p_comm, balanced))
     visits = steps * p_comm
-    return Work(p_comm, steps * (1 - p_comm) * gradients, visits, visits * jumps)
+    return Work(steps * (1 - p_comm) * gradients, visits * jumps, visits)
 
 
 def rate_share(p_comm: float, balanced: float) -> float:

@@ -8,7 +8,7 @@ tvr        as token                                                        as to
 tavr       rho                                                             proved for independent visits
 dvr        eta r alpha; eta alpha / 2                                      by the argument for tvr; observed
 gd         1 - max(1 - s sigma, s L - 1)^2                                 proved
-nids       min(s sigma (2 - s L), gamma / 2)                               observed; its form is Li, Shi, Yan's (2019)
+nids       min(s sigma (2 - s L), gamma / 2)                               proved (Li, Shi, Yan 2019)
 extra      as nids, with s L at most 1                                     observed; linear, without a rate, is proved
 walkman    none                                                            linear is proved for least squares only
 =========  ==============================================================  ========================================
@@ -19,19 +19,22 @@ sqrt(2) (m + sqrt(m kappa_s)).
 """
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
 from dtoken.algorithms.contract import Arrays, Facts, Method
+from dtoken.algorithms.registry import METHODS
 from dtoken.schedule.clock import Costs
 from dtoken.schedule.events import DELIVER, LOCAL, MOVE, VISIT, Events
 from dtoken.schedule.rounds import RandomRounds, Rounds
 from dtoken.schedule.stream import Law, Schedule
-from dtoken.theory.local_work import SHARES, rate_share, work
+from dtoken.theory.local_work import PARTS, rate_share, work
 
 SPECTRUM_NODES = 500  # nodes up to which the spectral gap of a walk is quick to compute
+BASIS, PAPER_BASIS = "basis", "basis of the paper's rate"  # the rows in words
 
 
 class Expected(NamedTuple):
@@ -157,7 +160,7 @@ def _rate(name: str, planned: Planned, independent: bool) -> tuple[float | None,
         case "nids":
             s_L = c.step * (c.L_b + c.sigma)
             rate = min(c.step * c.sigma * (2 - s_L), c.gap / 2)
-            return rate, "observed; a linear rate of this form is in Li, Shi, Yan (2019)" + heuristic
+            return rate, "proved" + heuristic
         case "extra":
             rate = min(c.step * c.sigma, c.gap / 2)
             return rate, "observed; linear convergence, without this rate, is proved for s < 1 / L" + heuristic
@@ -166,6 +169,8 @@ def _rate(name: str, planned: Planned, independent: bool) -> tuple[float | None,
     rate = getattr(c, "rate", None)
     if rate is None:
         return None, "this method states no rate"
+    if name not in METHODS:
+        return float(rate), "stated by the method"
     if name == "dvr":
         return float(rate), "by the argument for tvr, observed" + heuristic
     if independent:
@@ -181,8 +186,10 @@ def _rate(name: str, planned: Planned, independent: bool) -> tuple[float | None,
 
 def theory_table(
     planned: Planned, gap: float = 1.0, accuracies: tuple[float, ...] = (1e-4, 1e-8)
-) -> list[tuple[str, str]]:
-    """What the theory says about a prepared run, as rows (quantity, value) of text.
+) -> dict[str, float | str]:
+    """What the theory says about a prepared run: numbers, ranges over nodes, and words, by quantity.
+
+    A step of a method with rounds is a round.
 
     Parameters
     ----------
@@ -194,67 +201,77 @@ def theory_table(
         Suboptimalities to reach.
     """
     found = predict(planned)
-    rows = _constants(planned.constants) + _spectrum(planned)
-    per = found.step
-    rows.append((f"events, jumps, gradients a {per}", _numbers(found.expected)))
+    table = _constants(planned.constants) | _spectrum(planned)
+    table |= {f"{name} a step": value for name, value in found.expected._asdict().items()}
     if found.rate is None:
-        return [*rows, ("contraction", found.basis)]
-    rows.append((f"contraction a {per}", f"{found.rate:.3g} ({found.basis})"))
-    rows.append(("to a factor e", _costs(found, math.e)))
+        return table | {BASIS: found.basis}
+    table |= {"contraction a step": found.rate} | _costs(found, math.e, "per factor e")
     if found.paper_rate is not None:
-        rows.append((f"contraction a {per}, paper", f"{found.paper_rate:.3g} (observed, not proved)"))
-        rows.append(("to a factor e, paper", _costs(found, math.e, found.paper_rate)))
+        table["contraction a step, paper"] = found.paper_rate
+        table |= _costs(found, math.e, "per factor e, paper", found.paper_rate)
     for accuracy in accuracies:
         if accuracy < gap:
-            rows.append((f"from {gap:.2g} to {accuracy:g}", _costs(found, gap / accuracy)))
-    return rows + _local_work(planned, found.rate)
+            table |= _costs(found, gap / accuracy, f"to {accuracy:g}")
+    table |= _local_work(planned, found.rate)
+    table[BASIS] = found.basis
+    if found.paper_rate is not None:
+        table[PAPER_BASIS] = "observed in everything that was tested, not proved"
+    return table
 
 
-def _local_work(planned: Planned, rate: float) -> list[tuple[str, str]]:
+def _local_work(planned: Planned, rate: float) -> dict[str, float | str]:
     """What more local steps between visits would cost and save, for methods that can be told so."""
     c, law = planned.constants, planned.law
     if not hasattr(c, "balanced") or c.p_comp == 0 or law.p_meet > 0:
-        return []
+        return {}
     rate /= rate_share(c.p_comm, c.balanced)
     gradients = float(law.nodes @ planned.costs.expected().local)
-    rows = []
-    for share in SHARES:
-        found = work(share * c.balanced, c.balanced, rate, gradients, law.jumps)
-        amounts = f"{found.gradients:,.0f} gradients, {found.jumps:,.0f} jumps, up to {found.visits:,.0f} reads"
-        rows.append((f"to a factor e, p_comm={found.p_comm:.3g}", amounts))
-    return rows
+    table: dict[str, float | str] = {}
+    for part in PARTS:
+        found = work(c.balanced / part, c.balanced, rate, gradients, law.jumps)
+        table |= {f"{name} per factor e, p_comm balanced / {part}": value for name, value in found._asdict().items()}
+    return table
 
 
-def _costs(prediction: Prediction, factor: float, rate: float | None = None) -> str:
-    costs = prediction.costs(factor, rate) or {}
-    words = {"steps": f"{prediction.step}s", "jumps": "jumps", "passes": "passes"}
-    return ", ".join(
-        f"{costs[key]:,.3g} {word}" if costs[key] < 1000 else f"{costs[key]:,.0f} {word}" for key, word in words.items()
-    )
+def quantities(tables: Iterable[Iterable[str]]) -> list[str]:
+    """The quantities of several tables, each after the one that it follows in its own table.
+
+    Examples
+    --------
+    >>> quantities([["kappa", "eta", "basis"], ["n", "kappa", "rho", "basis"]])
+    ['n', 'kappa', 'rho', 'eta', 'basis']
+    """
+    found: list[str] = []
+    for table in tables:
+        place = 0
+        for quantity in table:
+            if quantity not in found:
+                found.insert(place, quantity)
+            place = found.index(quantity) + 1
+    return found
 
 
-def _numbers(values: Any) -> str:
-    return ", ".join(f"{value:.4g}" for value in values)
+def _costs(prediction: Prediction, factor: float, until: str, rate: float | None = None) -> dict[str, float | str]:
+    return {f"{name} {until}": value for name, value in (prediction.costs(factor, rate) or {}).items()}
 
 
-def _constants(constants: Arrays) -> list[tuple[str, str]]:
+def _constants(constants: Arrays) -> dict[str, float | str]:
     """Constants in the paper's names: one number, or the range over the nodes."""
-    rows = []
+    table: dict[str, float | str] = {}
     for name, value in constants._asdict().items():
-        if name in ("rate", "paper_rate"):
-            continue
-        low, high = float(np.min(value)), float(np.max(value))
-        rows.append((name, f"{low:.4g}" if low == high else f"{low:.4g} to {high:.4g}"))
-    return rows
+        if name not in ("rate", "paper_rate"):
+            low, high = float(np.min(value)), float(np.max(value))
+            table[name] = low if low == high else f"{low:.4g} to {high:.4g}"
+    return table
 
 
-def _spectrum(planned: Planned) -> list[tuple[str, str]]:
+def _spectrum(planned: Planned) -> dict[str, float | str]:
     walk = planned.facts.walk
     if not (walk.iid or walk.n <= SPECTRUM_NODES):
-        return []
-    pi = walk.stationary
-    return [
-        ("spectral gap of the walk", f"{walk.spectral_gap:.4g}"),
-        ("stationary law", f"{pi.min():.4g} to {pi.max():.4g}"),
-        ("jumps a visit", str(planned.law.jumps)),
-    ]
+        return {}
+    return {
+        "spectral gap of the walk": float(walk.spectral_gap),
+        "smallest stationary probability": float(walk.stationary.min()),
+        "largest stationary probability": float(walk.stationary.max()),
+        "jumps a visit": planned.law.jumps,
+    }

@@ -15,11 +15,11 @@ from typing import Any
 from distributed import Client, LocalCluster
 
 from dtoken.algorithms import METHODS, method_class
-from dtoken.cluster.connection import quiet
 from dtoken.data.store import ShardStore
 from dtoken.engine.dask_engine import DaskEngine
 from dtoken.engine.faults import Faults
 from dtoken.engine.run import Watch
+from hydra_plugins.dask_launcher.cluster.connection import quiet
 from tests.engine.on_dask import (
     KILL,
     assert_equal,

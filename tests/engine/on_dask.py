@@ -16,7 +16,7 @@ from dtoken.data.store import ShardStore
 from dtoken.data.synthetic import Synthetic
 from dtoken.engine.experiment import Experiment, prepare
 from dtoken.engine.local import LocalEngine
-from dtoken.engine.parts import read_parts
+from dtoken.engine.parts import read_part
 from dtoken.engine.run import Engine, Outcome, Recording, Stop, run
 from dtoken.graph import build, walk
 from dtoken.problem.finite_sum import FiniteSum
@@ -38,8 +38,8 @@ def local_engine(experiment: Experiment, store: ShardStore) -> LocalEngine:
 
 
 def execute(experiment: Experiment, engine: Engine, events: int = 3000, **options: Any) -> Outcome:
-    every = 5.0 if events < 10_000 else 50.0
-    return run(experiment, engine, Stop(events=events), Recording(every_passes=every), **options)
+    recording = Recording(every_passes=None, every_jumps=events // 20)  # 3 to 20 times, depending on the method
+    return run(experiment, engine, Stop(passes=None, events=events), recording, **options)
 
 
 def state_of(engine: Engine) -> dict[tuple[str, int], bytes]:
@@ -47,8 +47,7 @@ def state_of(engine: Engine) -> dict[tuple[str, int], bytes]:
     found = {}
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        engine.save(folder, folder)
-        for part in read_parts(folder):
+        for part in (read_part(folder / name) for name in engine.save(folder, folder)):
             for field, array in part.arrays.items():
                 owners = part.tokens if field.startswith("tokens/") else part.nodes
                 for place, owner in enumerate(owners.tolist()):

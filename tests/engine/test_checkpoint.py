@@ -11,7 +11,7 @@ import pytest
 
 from dtoken.engine import arrays
 from dtoken.engine.checkpoint import NAME, Checkpoint, load_checkpoint, save_checkpoint
-from dtoken.engine.parts import Part, put_part, read_parts, write_part
+from dtoken.engine.parts import Part, put_part, read_part, write_part
 from dtoken.errors import RunError
 from dtoken.schedule.clock import Clock
 from dtoken.schedule.stream import Start
@@ -53,10 +53,11 @@ def make_parts() -> list[Part]:
     ]
 
 
-def save_parts(folder: Path, final: Path) -> None:
+def save_parts(folder: Path, final: Path) -> list[str]:
     assert final.name == folder.name
     for number, part in enumerate(make_parts()):
         write_part(folder / str(number), part)
+    return ["0", "1"]
 
 
 def save(directory: Path, checkpoint: Checkpoint) -> None:
@@ -68,7 +69,7 @@ def load(directory: Path) -> Checkpoint | None:
     found = load_checkpoint(directory)
     if found is None:
         return None
-    for part, expected in zip(read_parts(found[1]), make_parts(), strict=True):
+    for part, expected in zip(map(read_part, found[1]), make_parts(), strict=True):
         assert part.arrays.keys() == expected.arrays.keys()
         pairs = [*zip(part[:-1], expected[:-1], strict=True)]
         for x, y in [*pairs, *((part.arrays[name], expected.arrays[name]) for name in expected.arrays)]:
@@ -188,6 +189,13 @@ def test_killed_while_exchanging(renames: int, tmp_path: Path, monkeypatch: pyte
     assert again is not None
     assert again.wall == 3.0
     assert [path.name for path in tmp_path.iterdir()] == [NAME]
+
+
+def test_a_part_that_a_stopped_worker_leaves_later_is_not_read(tmp_path: Path) -> None:
+    save(tmp_path, make())
+    write_part(tmp_path / NAME / "state/1-7-0", make_parts()[0])
+    (tmp_path / NAME / "state/.1-7-1.partial").mkdir()
+    assert load(tmp_path) is not None
 
 
 def test_left_overs_of_a_killed_process_are_removed(tmp_path: Path) -> None:

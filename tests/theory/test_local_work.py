@@ -84,21 +84,22 @@ def test_table_of_other_p_comm(method: Any) -> None:
     """Per factor e: as many visits for every p_comm below the balanced one, and gradients as (1 - p_comm) / p_comm."""
     planned = Planned(setup(small_shards(), method))
     balanced = planned.constants.balanced
-    rows = dict(theory_table(planned))
-    found = []
-    for share in (1.0, 0.5, 0.25, 0.125):
-        other = Planned(setup(small_shards(), replace(method, p_comm=share * balanced)))
+    table, found = theory_table(planned), []
+    for part in (1, 2, 4, 8):
+        other = Planned(setup(small_shards(), replace(method, p_comm=balanced / part)))
         prediction = predict(other)
         costs, local = prediction.costs(), float(other.law.nodes @ other.costs.expected().local)
         assert costs is not None
         assert prediction.rate is not None
-        rate = prediction.rate / rate_share(share * balanced, balanced)
-        mine = work(share * balanced, balanced, rate, local, other.law.jumps)
+        rate = prediction.rate / rate_share(balanced / part, balanced)
+        mine = work(balanced / part, balanced, rate, local, other.law.jumps)
         assert mine.gradients == pytest.approx(costs["gradients"], rel=1e-9)
         assert mine.jumps == pytest.approx(costs["jumps"], rel=1e-9)
+        assert mine.reads == pytest.approx(costs["jumps"] / other.law.jumps, rel=1e-9)
         found.append(mine)
-        text = f"{mine.gradients:,.0f} gradients, {mine.jumps:,.0f} jumps, up to {mine.visits:,.0f} reads"
-        assert rows[f"to a factor e, p_comm={mine.p_comm:.3g}"] == text
-        assert dict(theory_table(other))[f"to a factor e, p_comm={mine.p_comm:.3g}"] == text
-    assert found[-1].visits == pytest.approx(found[0].visits, rel=0.05)
+        for name, value in mine._asdict().items():
+            row = f"{name} per factor e, p_comm balanced / {part}"
+            assert table[row] == pytest.approx(value, rel=1e-9)
+            assert theory_table(other)[row] == pytest.approx(value, rel=1e-9)
+    assert found[-1].reads == pytest.approx(found[0].reads, rel=0.05)
     assert found[-1].gradients > 7.5 * found[0].gradients

@@ -171,15 +171,25 @@ def test_words() -> None:
 @pytest.mark.parametrize("name", METHODS)
 def test_every_method_has_a_table(name: str) -> None:
     run = planned(method_class(name)(), graph="ring", kind="lazy")
-    rows = dict(theory_table(run, gap=2.0, accuracies=(1e-3, 5.0)))
-    assert "spectral gap of the walk" in rows
+    table = theory_table(run, gap=2.0, accuracies=(1e-3, 5.0))
     found = predict(run)
+    assert table["spectral gap of the walk"] == pytest.approx((1 - math.cos(2 * math.pi / N)) / 2)
+    assert table["smallest stationary probability"] == table["largest stationary probability"] == pytest.approx(1 / N)
+    assert table["basis"] == found.basis
+    assert table["jumps a step"] == found.expected.jumps
+    assert table["L_b"] == pytest.approx(run.facts.batch_L().max())
     if found.rate is None:
-        assert rows["contraction"] == found.basis
-    else:
-        assert f"{found.rate:.3g}" in rows[f"contraction a {found.step}"]
-        assert "jumps" in rows["from 2 to 0.001"]
-        assert not any("to 5" in key for key in rows)  # reached before the start
+        assert not any("contraction" in quantity for quantity in table)
+        return
+    assert table["contraction a step"] == found.rate
+    per_e = -1 / math.log1p(-found.rate) * found.expected.jumps
+    assert table["jumps per factor e"] == pytest.approx(per_e)
+    assert table["jumps to 0.001"] == pytest.approx(per_e * math.log(2000))
+    assert not any("to 5" in quantity for quantity in table)  # reached before the start
+
+
+def test_a_range_where_nodes_differ() -> None:
+    assert " to " in str(theory_table(planned(TVR(), graph="star"))["rho_comm"])
 
 
 def test_costs_scale_with_the_logarithm() -> None:

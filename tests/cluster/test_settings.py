@@ -1,4 +1,4 @@
-"""Clusters as settings: what is refused, what is kept out of a run's identity, what batch systems are asked for."""
+"""Clusters as settings: what is refused, and what is kept out of a run's identity."""
 
 import os
 from pathlib import Path
@@ -7,14 +7,13 @@ from typing import Any
 import pytest
 import yaml
 
-from dtoken.cluster import CLUSTERS, LocalWorkers, described
-from dtoken.cluster.jobs import Jobs
+from dtoken.cluster import connect, described
 from dtoken.config.settings import make_settings
 from dtoken.config.values import defaults
 from dtoken.errors import InputError
+from hydra_plugins.dask_launcher.cluster import CLUSTERS, LocalWorkers
 
 CONF = Path(__file__).parents[2] / "conf" / "cluster"
-BATCH = [kind for kind, cluster in CLUSTERS.items() if issubclass(cluster, Jobs)]
 
 
 @pytest.mark.parametrize("kind", CLUSTERS)
@@ -37,6 +36,9 @@ def test_every_cluster_has_a_commented_file_whose_keys_exist(kind: str) -> None:
         ({"kind": "address", "address": "tls://a:1"}, "needs cluster.ca"),
         ({"kind": "htcondor", "queue": "short"}, "means nothing to htcondor"),
         ({"kind": "slurm", "options": 3}, "keys and values"),
+        ({"kind": "slurm", "jobs": 0}, "cluster.jobs=0 must be at least 1"),
+        ({"kind": "slurm", "walltime": "90"}, "cluster.walltime=90 must be hours:minutes:seconds"),
+        ({"kind": "slurm", "options": {"nanny": True}}, "cluster.options.nanny is fixed"),
     ],
 )
 def test_what_cannot_be_is_refused_in_a_sentence(cluster: dict[str, Any], message: str) -> None:
@@ -58,27 +60,8 @@ def test_tls_is_on_wherever_others_can_reach_the_cluster() -> None:
 
 def test_a_missing_batch_system_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", os.devnull)
-    with pytest.raises(InputError, match="needs the command sbatch"), CLUSTERS["slurm"]().open():
+    with pytest.raises(InputError, match="needs the command sbatch"), connect(CLUSTERS["slurm"]()):
         pass
-
-
-@pytest.mark.parametrize("kind", BATCH)
-def test_a_job_is_asked_for_with_what_was_given_and_with_tls(kind: str, tmp_path: Path) -> None:
-    import dask_jobqueue
-
-    given: dict[str, Any] = {"cores": 3, "memory": "5GB", "shared": tmp_path / "tls"}
-    if kind != "htcondor":
-        given |= {"queue": "fast", "account": "us", "walltime": "02:00" if kind == "lsf" else "02:00:00"}
-    if kind == "oar":
-        given["options"] = {"memory_per_core_property_name": "not_applicable"}  # or dask-jobqueue warns
-    cluster = CLUSTERS[kind](**given)
-    with getattr(dask_jobqueue, cluster.system)(**cluster.arguments()) as started:
-        script = started.job_script()
-    assert "--tls-key" in script
-    assert "tls://" in script
-    assert str(tmp_path / "tls") in script
-    assert (tmp_path / "tls").stat().st_mode & 0o077 == 0
-    assert kind == "htcondor" or ("fast" in script and "us" in script)
 
 
 def test_options_are_not_written_into_summaries() -> None:

@@ -7,19 +7,27 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from dtoken.cluster.connection import (
+from hydra_plugins.dask_launcher.cluster.connection import (
     DASHBOARD,
     Connection,
     check_positive,
     dashboard,
     in_words,
     quiet,
-    temporary_security,
 )
-from dtoken.errors import InputError, RunError
+from hydra_plugins.dask_launcher.cluster.credentials import temporary_security
 
 if TYPE_CHECKING:
     from distributed import Security
+
+WORKERS = 2
+DASK = {
+    "distributed.scheduler.allowed-failures": 0,  # a task whose worker died is not Dask's to repeat
+    "distributed.deploy.lost-worker-timeout": "7 days",  # a nanny that restarts its worker again and again is kept
+    "distributed.worker.memory.target": False,  # nothing here is spilled: a worker has room, or it is stopped
+    "distributed.worker.memory.spill": False,
+    "distributed.worker.memory.pause": False,
+}
 
 
 @dataclass(frozen=True)
@@ -29,9 +37,9 @@ class LocalWorkers:
     Parameters
     ----------
     workers
-        How many.
+        How many; None: two, and for a sweep one per processor.
     threads
-        Threads of each worker for Dask's own tasks; a run takes one thread of its own on each worker.
+        Threads of each worker: processors that a job of a sweep may use on it.
     memory
         Limit of each worker, as ``4GB``; None: its share of the machine.
     tls
@@ -40,7 +48,7 @@ class LocalWorkers:
         Where the dashboard listens; port 0 is any free one.
     """
 
-    workers: int = 2
+    workers: int | None = None
     threads: int = 1
     memory: str | None = None
     tls: bool = False
@@ -48,18 +56,22 @@ class LocalWorkers:
     kind: ClassVar[str] = "local"
 
     def __post_init__(self) -> None:
-        check_positive("workers", self.workers)
+        if self.workers is not None:
+            check_positive("workers", self.workers)
         check_positive("threads", self.threads)
 
     @contextmanager
     def open(self) -> Iterator[Connection]:
         """Start the workers; they end with the context."""
+        import dask
         from distributed import Client, LocalCluster
 
+        workers = self.workers or WORKERS
         with (
             quiet(),
+            dask.config.set(DASK),
             LocalCluster(
-                n_workers=self.workers,
+                n_workers=workers,
                 threads_per_worker=self.threads,
                 memory_limit=self.memory or "auto",
                 processes=True,
@@ -72,7 +84,7 @@ class LocalWorkers:
             Client(cluster) as client,
         ):
             yield Connection(
-                client, in_words(self.workers, "process", "this machine", self.tls), dashboard(cluster, self.dashboard)
+                client, in_words(workers, "process", "this machine", self.tls), dashboard(cluster, self.dashboard)
             )
 
 
@@ -101,16 +113,16 @@ class Scheduler:
         if not self.tls:
             return
         if self.address.startswith("tcp://"):
-            raise InputError(
+            raise ValueError(
                 f"cluster.address={self.address} is not encrypted, and whoever reaches it can run code as you; use "
                 "tls://... with cluster.ca, cluster.certificate and cluster.key, or cluster.tls=false if that is fine"
             )
         for name in ("ca", "certificate", "key"):
             path = getattr(self, name)
             if path is None:
-                raise InputError(f"cluster=address needs cluster.{name}=FILE for TLS; or set cluster.tls=false")
+                raise ValueError(f"cluster=address needs cluster.{name}=FILE for TLS; or set cluster.tls=false")
             if not path.is_file():
-                raise InputError(f"cluster.{name}={path} is not a file")
+                raise ValueError(f"cluster.{name}={path} is not a file")
 
     @contextmanager
     def open(self) -> Iterator[Connection]:
@@ -125,13 +137,17 @@ class Scheduler:
         try:
             client = Client(**where, security=self._security(), timeout=10)
         except (OSError, TimeoutError, ValueError) as error:
-            raise RunError(f"no scheduler answers at cluster.address={self.address} ({error})") from error
+            raise RuntimeError(f"no scheduler answers at cluster.address={self.address} ({error})") from error
+        except TypeError as error:  # how Dask says that it has no certificates
+            files = "cluster.ca, cluster.certificate and cluster.key"
+            raise ValueError(f"the scheduler of cluster.address={self.address} uses TLS; give {files}") from error
+        except RuntimeError as error:  # how Dask says that it must not speak without
+            raise ValueError(
+                f"the scheduler of cluster.address={self.address} uses no TLS; start it with TLS, or set "
+                "cluster.tls=false if it is fine that whoever reaches it can run code as you"
+            ) from error
         with client:
             secure = str(client.scheduler_info()["address"]).startswith("tls://")
-            if self.tls and not secure:
-                raise InputError(
-                    f"the scheduler of cluster.address={self.address} uses no TLS; or set cluster.tls=false"
-                )
             yield Connection(client, f"{self.address}{', TLS' if secure else ''}", client.dashboard_link or None)
 
     def _security(self) -> "Security | None":

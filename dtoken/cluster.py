@@ -1,27 +1,17 @@
-"""Clusters for ``engine=dask``: this machine, a scheduler that runs somewhere, or the jobs of a batch system.
+"""The cluster of ``engine=dask``: the one that is there already, or the one that the configuration describes."""
 
-The dataclasses are the sections of the configuration (``cluster=local``, ``cluster=slurm``, ...); ``connect`` starts
-what they describe, or uses what is there. Dask itself is loaded only then.
-"""
-
+import os
+import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from dtoken.cluster.connection import Connection
-from dtoken.cluster.jobs import LSF, OAR, PBS, SGE, HTCondor, Jobs, Slurm
-from dtoken.cluster.workers import LocalWorkers, Scheduler
+from dtoken.errors import InputError, RunError
+from hydra_plugins.dask_launcher.cluster import Cluster, Connection
 
 if TYPE_CHECKING:
     from distributed import Client
-
-__all__ = ["CLUSTERS", "Cluster", "Connection", "LocalWorkers", "connect", "described", "present_client"]
-
-Cluster = LocalWorkers | Scheduler | Jobs
-CLUSTERS: dict[str, type[Any]] = {
-    kind.kind: kind for kind in (LocalWorkers, Scheduler, Slurm, PBS, LSF, SGE, HTCondor, OAR)
-}
 
 
 def described(cluster: Cluster) -> dict[str, Any]:
@@ -36,8 +26,26 @@ def connect(cluster: Cluster, client: "Client | None" = None) -> Iterator[Connec
     if client is not None:
         yield Connection(client, "the client that was there", client.dashboard_link or None)
         return
-    with cluster.open() as connection:
+    with ExitStack() as stack:
+        try:
+            connection = stack.enter_context(cluster.open())
+        except ValueError as error:
+            raise InputError(str(error)) from error
+        except RuntimeError as error:
+            raise RunError(str(error)) from error
         yield connection
+
+
+def processors() -> int:
+    """Processors that a run may use: those of the worker if it is a job of a sweep, else those of this process."""
+    if "distributed" in sys.modules:
+        from distributed import get_worker
+
+        try:
+            return int(get_worker().state.nthreads)
+        except ValueError:
+            pass
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _client_of_task() -> "Client | None":

@@ -1,19 +1,21 @@
 """What all kinds of clusters have in common."""
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
-from dtoken.errors import InputError
-
 if TYPE_CHECKING:
-    from distributed import Client, Security
+    from distributed import Client
 
 DASHBOARD = "127.0.0.1:0"  # any free port, for this machine only: the dashboard is not encrypted
 LOGGERS = ("distributed", "tornado", "bokeh")
+
+
+def _none() -> None:
+    return None
 
 
 @dataclass(frozen=True)
@@ -24,6 +26,7 @@ class Connection:
     text: str
     dashboard: str | None = None
     waits_in_queue: bool = False  # the first worker may take as long as it takes
+    trouble: Callable[[], str | None] = _none  # why there will be no workers, once that is certain
 
 
 @contextmanager
@@ -37,19 +40,6 @@ def quiet() -> Iterator[None]:
     finally:
         for name, level in levels.items():
             logging.getLogger(name).setLevel(level)
-
-
-def temporary_security() -> "Security":
-    """Credentials that exist only for this cluster."""
-    from distributed import Security
-
-    try:
-        security: Security = Security.temporary()
-        return security
-    except ImportError:
-        raise InputError(
-            "cluster.tls=true needs the package cryptography; install it, or set cluster.tls=false"
-        ) from None
 
 
 def dashboard(cluster: Any, address: str) -> str | None:
@@ -70,4 +60,4 @@ def in_words(count: int, what: str, where: str, tls: bool) -> str:
 def check_positive(key: str, value: int) -> None:
     """Refuse a number that is not positive."""
     if value < 1:
-        raise InputError(f"cluster.{key}={value} must be at least 1")
+        raise ValueError(f"cluster.{key}={value} must be at least 1")

@@ -1,0 +1,93 @@
+"""``dtoken-sweep dry-run``: every run of a sweep, checked, with what it will take; nothing is run."""
+
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from dtoken.cli.hydra_app import application, parse
+from dtoken.cli.lines import count
+from dtoken.cli.run import KEYS, quoted, run_of_sweep
+from dtoken.config.hydra import settings_of
+from dtoken.sweep.estimate import Estimate, estimate
+from hydra_plugins.dask_launcher._compose import swept_keys
+from hydra_plugins.dask_launcher._records import DONE, Job
+from hydra_plugins.dask_launcher._screen import plural, short
+from hydra_plugins.dask_launcher.cluster import Cluster, Jobs
+
+SHOWN = "dtoken.cli.dry_run.show"
+
+
+def dry_run(words: Sequence[str]) -> int:
+    """Show the sweep that ``dtoken -m`` with these words would run."""
+    asked = parse(["-m", *words])
+    sys.argv = ["dtoken", "-m", *words]
+    with application(asked, KEYS) as app:
+        directory = app.sweep_directory()
+        quiet = "hydra.hydra_logging.root.level=WARNING"
+        with _untouched(directory):
+            app.sweep(
+                run_of_sweep,
+                (
+                    f"hydra.sweep.dir={quoted(directory)}",
+                    "hydra/launcher=dask",
+                    f"hydra.launcher.dry_run={SHOWN}",
+                    quiet,
+                ),
+            )
+    return 0
+
+
+def show(jobs: Sequence[Job], todo: Iterable[tuple[Job, Any]], cluster: Cluster) -> None:
+    """Print the jobs of a sweep, what each takes, and the script of a worker's batch job."""
+    swept = swept_keys([job.overrides for job in jobs])
+    takes = {job.index: estimate(settings_of(config)) for job, config in todo}
+    rows = [_row(job, swept, takes.get(job.index)) for job in jobs]
+    widths = [max(len(row[column]) for row in rows) for column in range(4)]
+    for row in rows:
+        print("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
+    done = sum(job.status == DONE for job in jobs)
+    print(f"{plural(len(jobs), 'job')}, all configurations valid; {done:,} already done, {len(takes):,} to run")
+    gradients = [taken.gradients for taken in takes.values() if taken.gradients is not None]
+    memory = [taken.memory for taken in takes.values() if taken.memory is not None]
+    if gradients:
+        print(f"gradients  at most {count(sum(gradients))} in all")
+    if memory:
+        print(f"memory     about {_bytes(max(memory))} for the largest run")
+    if isinstance(cluster, Jobs):
+        print(f"cluster    {cluster.workers} workers; the script of a job:\n\n{cluster.job_script()}")
+
+
+def _row(job: Job, swept: set[str], taken: Estimate | None) -> tuple[str, str, str, str]:
+    if taken is None:
+        return f"#{job.index}", short(job, swept), "done already", ""
+    gradients = "" if taken.gradients is None else f"<= {count(taken.gradients)} gradients"
+    return f"#{job.index}", short(job, swept), gradients, "" if taken.memory is None else _bytes(taken.memory)
+
+
+def _bytes(size: float) -> str:
+    return f"{size / 1e9:.3g} GB" if size >= 1e9 else f"{max(size / 1e6, 0.1):.3g} MB"
+
+
+@contextmanager
+def _untouched(directory: Path) -> Iterator[None]:
+    """Leave nothing of what Hydra's sweeper and the launcher write before they ask."""
+    file = directory / "multirun.yaml"
+    before = file.read_bytes() if file.exists() else None
+    new = [folder for folder in (directory, *directory.parents) if not folder.exists()]
+    records = (directory / ".jobs").exists()
+    try:
+        yield
+    finally:
+        if before is not None:
+            file.write_bytes(before)
+        else:
+            file.unlink(missing_ok=True)
+        if not records:
+            for leftover in (directory / ".jobs").glob("driver.*"):
+                leftover.unlink()
+            new = [directory / ".jobs", *new]
+        for folder in new:
+            if folder.is_dir() and not any(folder.iterdir()):
+                folder.rmdir()

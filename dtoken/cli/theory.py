@@ -1,0 +1,108 @@
+"""``dtoken theory=only``: what the theory says about one run, or with ``-m`` about several side by side."""
+
+import sys
+from collections.abc import Mapping, Sequence
+from tempfile import TemporaryDirectory
+from typing import Any, NamedTuple
+
+from dtoken.cli.hydra_app import Application, running_config
+from dtoken.cli.lines import count, description
+from dtoken.cli.screen import Screen
+from dtoken.cli.terminal import WRONG_USAGE, sentence
+from dtoken.config.hydra import settings_of
+from dtoken.errors import InputError
+from dtoken.session import prepare_run
+from dtoken.theory.table import BASIS, PAPER_BASIS, quantities, theory_table
+
+WORDS = (BASIS, PAPER_BASIS)  # rows that do not fit into a column
+
+
+class Theory(NamedTuple):
+    """What is to be said about one run."""
+
+    overrides: list[str]
+    header: list[tuple[str, str]]
+    table: Mapping[str, float | str]
+    refused: str | None = None  # why the method cannot do what is asked
+
+
+def show_theory(app: Application) -> int:
+    """Print the table of what the command line asks for; nothing is run, nothing is left."""
+    if app.sweeps:
+        with TemporaryDirectory() as folder:  # where Hydra leaves what it leaves for every job
+            quiet = ("hydra/launcher=basic", "hydra.output_subdir=null", "hydra.hydra_logging.root.level=WARNING")
+            jobs = app.sweep(_theory_of_job, (f"hydra.sweep.dir={folder}", *quiet))
+        found = [job.return_value for batch in jobs for job in batch]
+    else:
+        found = [_theory(app.compose())]
+        for name, text in found[0].header:
+            print(f"{name:<10} {text}")
+    titles = _titles([one.overrides for one in found])
+    covered = [(one.table, title) for one, title in zip(found, titles, strict=True) if not one.refused]
+    for line in lines([table for table, _ in covered], [title for _, title in covered]):
+        print(line)
+    refused = [(one, title) for one, title in zip(found, titles, strict=True) if one.refused]
+    for one, title in refused:
+        print(sentence(f"{title}: {one.refused}"), file=sys.stderr)
+    return WRONG_USAGE if refused else 0
+
+
+def _theory_of_job(config: Any) -> Theory:
+    whole = running_config(config)
+    try:
+        return _theory(whole)
+    except InputError as error:  # the others still have something to say
+        return Theory(list(whole.hydra.overrides.task), [], {}, str(error))
+
+
+def _theory(config: Any) -> Theory:
+    settings = settings_of(config)
+    accuracies = settings.record.accuracies
+    if settings.stop.suboptimality is not None:
+        accuracies = tuple(dict.fromkeys((*accuracies, settings.stop.suboptimality)))
+    with Screen() as screen:
+        prepared = prepare_run(settings, screen.watcher)
+        screen.hide()
+        for note in prepared.experiment.notes:
+            screen.note(note)
+    table = theory_table(prepared.experiment, prepared.gap, accuracies)
+    return Theory(list(config.hydra.overrides.task), description(prepared), table)
+
+
+def _titles(overrides: Sequence[Sequence[str]]) -> list[str]:
+    """What tells the runs apart; nothing if there is only one."""
+    common = set.intersection(*(set(words) for words in overrides)) if len(overrides) > 1 else set(overrides[0])
+    return [" ".join(word.removeprefix("algorithm=") for word in words if word not in common) for words in overrides]
+
+
+def lines(tables: Sequence[Mapping[str, float | str]], titles: Sequence[str]) -> list[str]:
+    """One row a quantity, one column a run; then what does not fit into columns.
+
+    Examples
+    --------
+    >>> lines([{"kappa": 3.0, "basis": "proved"}, {"rho": 0.25}], ["tvr", "tavr"])
+    ['        tvr   tavr', 'kappa     3      -', 'rho       -   0.25', 'basis (tvr): proved']
+    """
+    rows = [("", *titles)] if any(titles) else []
+    for quantity in quantities(tables):
+        if quantity not in WORDS:
+            rows.append((quantity, *(_cell(table.get(quantity)) for table in tables)))
+    widths = [max((len(row[column]) for row in rows), default=0) for column in range(len(tables) + 1)]
+    said = [
+        "   ".join(cell.rjust(width) if column else cell.ljust(width)
+                   for column, (cell, width) in enumerate(zip(row, widths, strict=True))).rstrip()
+        for row in rows
+    ]  # fmt: skip
+    for words in WORDS:
+        for table, title in zip(tables, titles, strict=True):
+            if words in table:
+                said.append(f"{words} ({title}): {table[words]}" if title else f"{words}: {table[words]}")
+    return said
+
+
+def _cell(value: float | str | None) -> str:
+    if value is None:
+        return "-"
+    if isinstance(value, str):
+        return value
+    return count(value) if abs(value) >= 1e4 else f"{value:.4g}"

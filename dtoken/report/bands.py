@@ -1,0 +1,107 @@
+"""Curves over seeds: median and quantiles at common points, and only as many points as the eye can see."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+Vector = NDArray[np.float64]
+
+AXES = {
+    "messages": "communications (messages)",
+    "jumps": "communications (jumps)",
+    "gradients": "gradients",
+    "time": "ideal time",
+    "wall": "wall time in s",
+}
+PANELS = ("messages", "gradients", "time", "wall")  # those of the paper's figure, and wall time
+MEASURES = {
+    "suboptimality": "suboptimality  F(θ) − F*",
+    "distance": "squared distance to θ*",
+    "consensus": "consensus error",
+    "objective": "objective  F(θ)",
+}
+LINEAR = ("objective",)  # measures that may be negative: averaged and drawn as they are, not by their logarithm
+LOW, HIGH = 0.1, 0.9  # quantiles of the band
+POINTS = 80  # per curve
+
+
+@dataclass(frozen=True)
+class Curves:
+    """What the runs of a cell have in common, against one axis."""
+
+    x: Vector
+    median: dict[str, Vector]  # by measure; NaN where there is nothing to say
+    low: dict[str, Vector]
+    high: dict[str, Vector]
+
+
+def aggregate(tables: Sequence["pd.DataFrame"], axis: str, points: int = POINTS) -> Curves | None:
+    """Median and quantiles of all measures over runs, against ``axis``, as far as half of the runs got.
+
+    Between record points, measures are interpolated (their logarithms, unless they may be negative). At each point the
+    runs count that got so far.
+
+    Parameters
+    ----------
+    tables
+        Trajectories of runs that differ only in seeds.
+    axis
+        A column that never falls.
+    points
+        At how many points at most.
+    """
+    tables = [table for table in tables if len(table) > 1]
+    if not tables:
+        return None
+    ends = [float(table[axis].iloc[-1]) for table in tables]
+    guide = int(np.argsort(ends)[::-1][math.ceil(len(ends) / 2) - 1])  # the last run of the longer half
+    x = thin(tables[guide], axis, points)
+    median, low, high = {}, {}, {}
+    for measure in MEASURES:
+        values = np.array([at_points(table, axis, measure, x) for table in tables])
+        there = np.isfinite(values).any(axis=0)
+        quantiles = np.full((3, len(x)), np.nan)
+        if there.any():
+            quantiles[:, there] = np.nanquantile(values[:, there], (LOW, 0.5, HIGH), axis=0)
+        low[measure], median[measure], high[measure] = quantiles if measure in LINEAR else 10**quantiles
+    return Curves(x, median, low, high)
+
+
+def at_points(table: "pd.DataFrame", axis: str, measure: str, x: Vector) -> Vector:
+    """A measure of one run (its decimal logarithm, unless it may be negative) at the points ``x``; NaN outside."""
+    last = ~table[axis].duplicated(keep="last").to_numpy()  # of several records at one place, the latest
+    at = table[axis].to_numpy(np.float64)[last]
+    values = table[measure].to_numpy(np.float64)[last]
+    if measure not in LINEAR:
+        positive = values > 0  # rounding may put the end below the optimum
+        at, values = at[positive], np.log10(values[positive])
+    if not len(at):
+        return np.full(len(x), np.nan)
+    return np.asarray(np.interp(x, at, values, left=np.nan, right=np.nan))
+
+
+def thin(table: "pd.DataFrame", axis: str, points: int) -> Vector:
+    """Those values of ``axis`` at which a drawn curve needs a point, on linear and on logarithmic scales."""
+    x = np.unique(table[axis].to_numpy(np.float64))
+    if len(x) <= points:
+        return x
+    y = at_points(table, axis, "suboptimality", x)
+    y = np.interp(x, x[np.isfinite(y)], y[np.isfinite(y)]) if np.isfinite(y).any() else np.zeros(len(x))
+    lengths = sum(_shares(values) for values in (x, np.log(np.maximum(x, x[1])), y))
+    reached = np.concatenate([[0.0], np.cumsum(lengths)])
+    wanted = np.linspace(0.0, reached[-1], points)
+    chosen: Vector = x[np.unique(np.searchsorted(reached, wanted).clip(0, len(x) - 1))]
+    return chosen
+
+
+def _shares(values: Vector) -> Vector:
+    """The way from each value to the next, as a share of the whole way."""
+    way = np.abs(np.diff(values))
+    return way / max(float(way.sum()), np.finfo(np.float64).tiny)

@@ -1,0 +1,46 @@
+"""One colour per method, the same on the page, in the figures and in every report; told apart by colour-blind readers.
+
+The colours are Okabe and Ito's, and Tol's where theirs do not suffice; each has a lighter twin for dark backgrounds.
+"""
+
+from collections.abc import Sequence
+
+Pair = tuple[str, str]  # on a light, on a dark background
+
+PALETTE: tuple[Pair, ...] = (
+    ("#0072B2", "#4DA3E0"),  # blue
+    ("#D55E00", "#F2803A"),  # vermilion
+    ("#009E73", "#2CC79C"),  # green
+    ("#CC79A7", "#E39DC6"),  # purple
+    ("#333333", "#D0D4DA"),  # black
+    ("#E69F00", "#F4BD3C"),  # orange
+    ("#56B4E9", "#9AD8FF"),  # sky
+    ("#882255", "#D3709F"),  # wine
+    ("#999933", "#C9C957"),  # olive
+    ("#332288", "#8F83E0"),  # indigo
+)
+METHODS = ("tvr", "token", "tavr", "walkman", "gd", "extra", "nids", "dvr")  # in the order of the palette
+DASHES = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot")
+# the same in matplotlib, in units of the line's width
+LINES: dict[str, str | tuple[int, tuple[float, ...]]] = {
+    "solid": "-",
+    "dash": (0, (4, 2)),
+    "dot": (0, (1, 1.5)),
+    "dashdot": (0, (4, 1.5, 1, 1.5)),
+    "longdash": (0, (8, 2)),
+    "longdashdot": (0, (8, 1.5, 1, 1.5)),
+}
+
+
+def colours(algorithms: Sequence[str]) -> dict[str, Pair]:
+    """The colour of each algorithm; the user's own take those that are left.
+
+    Examples
+    --------
+    >>> colours(["mine", "tvr"])["tvr"][0]
+    '#0072B2'
+    """
+    own = [name for name in algorithms if name not in METHODS]
+    rest = [*PALETTE[len(METHODS) :], *(PALETTE[at] for at, name in enumerate(METHODS) if name not in algorithms)]
+    known = {name: PALETTE[METHODS.index(name)] for name in algorithms if name in METHODS}
+    return known | {name: (rest or PALETTE)[at % len(rest or PALETTE)] for at, name in enumerate(own)}

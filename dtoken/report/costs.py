@@ -1,0 +1,168 @@
+"""What it took to reach an accuracy, over seeds, and how that grows with a parameter."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dtoken.errors import InputError
+from dtoken.outputs import DONE, FAILED, INTERRUPTED
+from dtoken.report.bands import HIGH, LOW
+from dtoken.report.cells import Cell, Parameter, Sweep, describe
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+COSTS = {
+    "jumps": "jumps",
+    "messages": "messages",
+    "gradients": "gradients",
+    "time": "ideal time",
+    "wall": "wall (s)",
+}
+DEFAULT_ACCURACIES = (1e-2, 1e-4, 1e-6, 1e-8)
+ENDED = (DONE, FAILED, INTERRUPTED)
+SCALING_VALUES = 3  # values of a parameter from which a slope says something
+CONFIDENCE = 0.95
+
+
+@dataclass(frozen=True)
+class Spread:
+    """A cost over seeds; infinite where that many runs did not get there."""
+
+    median: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True)
+class Reached:
+    """What the runs of a cell needed for one accuracy."""
+
+    cell: Cell
+    accuracy: float
+    runs: int  # that ended, or got there
+    reached: int
+    single: tuple[Mapping[str, float], ...]  # costs of each run that got there
+    costs: Mapping[str, Spread]
+
+
+@dataclass(frozen=True)
+class Slope:
+    """Exponent of a power law, with the interval that holds it with a confidence of 95 %."""
+
+    value: float
+    low: float
+    high: float
+
+
+def first_costs(table: "pd.DataFrame", accuracy: float) -> dict[str, float] | None:
+    """Costs at the first record point whose suboptimality is at most ``accuracy``; None: there is none."""
+    there = np.flatnonzero(table["suboptimality"].to_numpy() <= accuracy)
+    return {name: float(table[name].iloc[there[0]]) for name in COSTS} if len(there) else None
+
+
+def reached(cell: Cell, tables: Sequence["pd.DataFrame"], accuracy: float) -> Reached:
+    """Costs of a cell; a run that ended without getting there counts as infinitely expensive."""
+    found = [first_costs(table, accuracy) for table in tables]
+    single = tuple(costs for costs in found if costs is not None)
+    missing = sum(
+        costs is None and run.status in ENDED for run, costs in zip(cell.runs, found, strict=True)
+    )  # a run under way may still get there
+    spreads = {name: spread([costs[name] for costs in single] + [np.inf] * missing) for name in COSTS}
+    return Reached(cell, accuracy, len(single) + missing, len(single), single, spreads)
+
+
+def spread(values: Sequence[float]) -> Spread:
+    """Median and quantiles; the quantiles are values that occurred, so that infinite ones do no harm.
+
+    Examples
+    --------
+    >>> spread([3.0, 1.0, np.inf])
+    Spread(median=3.0, low=1.0, high=inf)
+    """
+    if not values:
+        return Spread(np.inf, np.inf, np.inf)
+    low, high = np.quantile(values, (LOW, HIGH), method="inverted_cdf")
+    return Spread(float(np.median(values)), float(low), float(high))
+
+
+def accuracies_of(sweep: Sweep, asked: Sequence[float] | None) -> list[float]:
+    """The accuracies asked for, or those that the runs recorded, coarse ones first."""
+    for accuracy in asked or ():
+        if not 0 < accuracy < np.inf:
+            raise InputError(f"accuracy {accuracy:g} is not a positive number; give for instance 1e-4")
+    recorded = [each for run in sweep.runs for each in run.config.get("record.accuracies") or ()]
+    return sorted({float(each) for each in asked or recorded or DEFAULT_ACCURACIES}, reverse=True)
+
+
+def slope(x: Sequence[float], y: Sequence[float]) -> Slope | None:
+    """Slope of log y over log x by least squares, with its interval; None: too few points.
+
+    Examples
+    --------
+    >>> round(slope([1, 10, 100], [2, 200, 20000]).value, 6)
+    2.0
+    """
+    from scipy.stats import linregress, t
+
+    if len(set(x)) < SCALING_VALUES:
+        return None
+    fit = linregress(np.log(x), np.log(y))
+    half = float(t.ppf(0.5 + CONFIDENCE / 2, len(x) - 2)) * float(fit.stderr)
+    return Slope(float(fit.slope), float(fit.slope) - half, float(fit.slope) + half)
+
+
+@dataclass(frozen=True)
+class Series:
+    """How the costs of a method grow with one parameter, all others fixed."""
+
+    parameter: Parameter
+    accuracy: float
+    label: str
+    first: Cell  # for colour and line
+    points: tuple[tuple[float, Reached], ...]
+    slopes: Mapping[str, Slope | None]
+
+
+def scaling_parameters(sweep: Sweep) -> list[Parameter]:
+    """Parameters with enough positive numbers for a slope."""
+    return [
+        each
+        for each in sweep.parameters
+        if each.numeric and len(each.given) >= SCALING_VALUES and all(value > 0 for value in each.given)
+    ]
+
+
+def scaling(sweep: Sweep, table: Sequence[Reached]) -> list[Series]:
+    """All series of the sweep: for each numeric parameter, accuracy and combination of the others."""
+    found = []
+    for parameter in scaling_parameters(sweep):
+        groups: dict[tuple[Any, ...], list[Reached]] = {}
+        for entry in table:
+            values = entry.cell.values
+            if values[parameter.name] is not None:
+                others = tuple(value for name, value in values.items() if name != parameter.name)
+                groups.setdefault((entry.accuracy, *others), []).append(entry)
+        found += [_series(parameter, entries) for entries in groups.values() if len(entries) >= SCALING_VALUES]
+    return found
+
+
+def _series(parameter: Parameter, entries: Sequence[Reached]) -> Series:
+    ordered = sorted(entries, key=lambda entry: float(entry.cell.values[parameter.name]))
+    first = ordered[0].cell
+    points = tuple((float(entry.cell.values[parameter.name]), entry) for entry in ordered)
+    slopes: dict[str, Slope | None] = {}
+    for name in COSTS:
+        # where more than half of the runs did not get there, those that did are no fair sample
+        fair = [(x, entry) for x, entry in points if np.isfinite(entry.costs[name].median)]
+        pairs = [(x, costs[name]) for x, entry in fair for costs in entry.single if costs[name] > 0]
+        slopes[name] = slope(*zip(*pairs, strict=True)) if pairs else None
+    return Series(parameter, ordered[0].accuracy, _label(first, parameter), first, points, slopes)
+
+
+def _label(cell: Cell, parameter: Parameter) -> str:
+    """The cell without the parameter that is drawn."""
+    rest = {name: value for name, value in cell.values.items() if name not in ("algorithm", parameter.name)}
+    return ", ".join([cell.method.algorithm, *describe(rest)])

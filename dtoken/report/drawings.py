@@ -1,0 +1,88 @@
+"""Small drawings of graphs and partitions as SVG text, in the colours of the page."""
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from dtoken.errors import InputError
+from dtoken.graph import Topology, build
+
+MOST_NODES, MOST_EDGES = 150, 3000
+SIZE = 190  # of a drawing of a graph
+ROUND = ("complete", "ring", "directed_cycle", "directed_random", "time_varying")
+
+
+def graph_drawing(kind: str, nodes: int, params: Mapping[str, Any]) -> str | None:
+    """A graph as SVG; None: too large to be seen, or its file is no longer there."""
+    if nodes > MOST_NODES:
+        return None
+    try:
+        topology = build(kind, nodes, **params)
+    except (InputError, OSError):
+        return None
+    edges = _edges(topology)
+    if len(edges) > MOST_EDGES:
+        return None
+    places = _places(topology, edges)
+    faint = max(0.12, min(0.75, 30 / max(len(edges), 1)))
+    lines = "".join(
+        f'<line x1="{places[a][0]:.1f}" y1="{places[a][1]:.1f}" x2="{places[b][0]:.1f}" y2="{places[b][1]:.1f}"/>'
+        for a, b in edges
+    )
+    radius = max(1.6, min(5.0, 60 / nodes))
+    dots = "".join(f'<circle cx="{x:.1f}" cy="{y:.1f}" r="{radius:.1f}"/>' for x, y in places)
+    return (
+        f'<svg class="graph" viewBox="0 0 {SIZE} {SIZE}" role="img" aria-label="{kind}, {nodes} nodes">'
+        f'<g class="edges" stroke-opacity="{faint:.2f}">{lines}</g><g class="nodes">{dots}</g></svg>'
+    )
+
+
+def _edges(topology: Topology) -> list[tuple[int, int]]:
+    """Edges without direction and loops, of all graphs of a sequence together."""
+    pairs = set()
+    for index in range(max(1, len(topology.adjacency))):
+        for node in range(topology.n):
+            pairs |= {(min(node, int(other)), max(node, int(other))) for other in topology.neighbours(node, index)}
+    return sorted((a, b) for a, b in pairs if a != b)
+
+
+def _places(topology: Topology, edges: Sequence[tuple[int, int]]) -> list[tuple[float, float]]:
+    import networkx as nx
+
+    n = topology.n
+    if topology.kind in ROUND:
+        angles = [2 * math.pi * node / n - math.pi / 2 for node in range(n)]
+        found = np.array([(math.cos(angle), math.sin(angle)) for angle in angles])
+    else:
+        graph: nx.Graph[int] = nx.Graph()
+        graph.add_nodes_from(range(n))
+        graph.add_edges_from(edges)
+        layout = nx.kamada_kawai_layout(graph) if n > 1 else {0: (0.0, 0.0)}
+        found = np.array([layout[node] for node in range(n)])
+    found = found - (found.max(axis=0) + found.min(axis=0)) / 2
+    found = found / max(float(np.abs(found).max()), 1e-9) * (SIZE / 2 - 8) + SIZE / 2
+    return [(float(x), float(y)) for x, y in found]
+
+
+def partition_drawing(rows: Sequence[int], positives: Sequence[int] | None) -> str:
+    """Rows of each node as bars; where labels are classes, the lower part is the positive ones."""
+    width, height, gap = 420.0, 120.0, 0.15
+    step, top = width / len(rows), max(rows)
+    bars = []
+    for node, size in enumerate(rows):
+        x, thick = node * step + step * gap / 2, step * (1 - gap)
+        whole = height * size / top
+        lower = height * positives[node] / top if positives else 0.0
+        share = f", {positives[node] / size:.0%} positive" if positives and size else ""
+        title = f"<title>node {node}: {size:,} rows{share}</title>"
+        bars.append(
+            f'<g>{title}<rect class="rows" x="{x:.2f}" y="{height - whole:.2f}" width="{thick:.2f}" '
+            f'height="{whole - lower:.2f}"/><rect class="positive" x="{x:.2f}" y="{height - lower:.2f}" '
+            f'width="{thick:.2f}" height="{lower:.2f}"/></g>'
+        )
+    return (
+        f'<svg class="partition" viewBox="0 0 {width:.0f} {height:.0f}" preserveAspectRatio="none" role="img" '
+        f'aria-label="rows of each node">{"".join(bars)}</svg>'
+    )

@@ -1,0 +1,63 @@
+"""From directories of sweeps to a report: results in one table, figures, and the page."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from dtoken.errors import InputError, RunError
+from dtoken.outputs import write_atomically
+
+PAGE, FOLDER = "index.html", "report"
+
+
+def make_report(
+    directories: str | Path | Sequence[str | Path],
+    output: str | Path | None = None,
+    *,
+    baseline: str | None = None,
+    accuracies: Sequence[float] | None = None,
+) -> Path:
+    """Collect the runs of sweeps and write their report; may be called again at any time, also while runs go on.
+
+    Parameters
+    ----------
+    directories
+        One sweep or several, or single runs.
+    output
+        Folder of the report; None: ``report`` inside the sweep, or in the working directory for several. The table of
+        all runs (``results.parquet``, ``results.csv``) lies in the sweep, or for several in the folder of the report.
+    baseline
+        Method with which costs are compared, as the report names it; None: the first. The page can choose another.
+    accuracies
+        Suboptimalities for which costs are told; None: those of the runs' ``record.accuracies``.
+
+    Returns
+    -------
+    The path of the page.
+    """
+    from dtoken.report.figures import draw_figures
+    from dtoken.report.page import page
+    from dtoken.report.study import study
+    from dtoken.sweep.collect import write_results
+    from dtoken.sweep.runs import find_runs
+
+    places = [Path(each) for each in ([directories] if isinstance(directories, str | Path) else directories)]
+    runs = find_runs(places)
+    found = study(runs, accuracies)
+    names = list(dict.fromkeys(method.name for method in found.sweep.methods))
+    if baseline is not None and names and baseline not in names:
+        raise InputError(f"baseline {baseline} is not a method of this sweep; use one of {', '.join(names)}")
+    single = places[0] if len(places) == 1 else None
+    folder = Path(output) if output is not None else (single or Path()) / FOLDER
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise RunError(f"cannot write {folder}: {error.strerror or error}") from error
+    write_results(runs, single or folder)
+    title = ", ".join(place.resolve().name for place in places)
+    text = page(found, title, baseline, draw_figures(found, folder))
+    write_atomically(folder / PAGE, lambda path: _write(path, text))
+    return folder / PAGE
+
+
+def _write(path: Path, text: str) -> None:
+    path.write_text(text, encoding="utf-8")

@@ -1,0 +1,134 @@
+"""What a sweep was and what it shows, in sentences."""
+
+import math
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from typing import Any
+
+from dtoken.outputs import DONE
+from dtoken.report.cells import Sweep, describe, short, show_value
+from dtoken.report.costs import Reached
+
+SHOWN_VALUES = 6
+FINDINGS = 6
+COMPARED = {"messages": "communication", "gradients": "computation", "time": "ideal time"}
+
+
+def count(number: int, word: str) -> str:
+    """A number of things.
+
+    Examples
+    --------
+    >>> count(1, "run"), count(1200, "run")
+    ('1 run', '1,200 runs')
+    """
+    return f"{number:,} {word}{'' if number == 1 else 's'}"
+
+
+def figure(number: float) -> str:
+    """A number with three digits, readable at a glance.
+
+    Examples
+    --------
+    >>> figure(1234567.0), figure(0.01234), figure(41.26), figure(2e-8)
+    ('1.23 M', '0.0123', '41.3', '2e-08')
+    """
+    if not math.isfinite(number):
+        return "–"
+    for limit, unit in ((1e12, " T"), (1e9, " G"), (1e6, " M"), (1e5, " k")):
+        if abs(number) >= limit:
+            return f"{number / (1e3 if unit == ' k' else limit):.3g}{unit}"
+    return f"{number:,.0f}" if abs(number) >= 1000 else f"{number:.3g}"
+
+
+def duration(seconds: float) -> str:
+    """A time span.
+
+    Examples
+    --------
+    >>> duration(0.25), duration(75), duration(7260)
+    ('0.25 s', '1 min 15 s', '2 h 1 min')
+    """
+    if seconds < 60:
+        return f"{seconds:.2g} s" if seconds < 10 else f"{seconds:.0f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    return f"{minutes} min {rest} s" if minutes < 60 else f"{minutes // 60} h {minutes % 60} min"
+
+
+def listed(words: Iterable[str], most: int = SHOWN_VALUES, last: str = "") -> str:
+    """Words with commas, the end of many left out, ``last`` (such as "and") before the last one.
+
+    Examples
+    --------
+    >>> listed(["a", "b", "c", "d"], most=3)
+    'a, b, … (4)'
+    >>> listed(["a", "b", "c"], last="and")
+    'a, b and c'
+    """
+    words = list(words)
+    if len(words) > most:
+        return ", ".join([*words[: most - 1], f"… ({len(words)})"])
+    return f"{', '.join(words[:-1])} {last} {words[-1]}" if last and len(words) > 1 else ", ".join(words)
+
+
+def lead(sweep: Sweep) -> str:
+    """What was swept, and how many runs that makes."""
+    if not sweep.runs:
+        return "No run has begun."
+    methods = listed(dict.fromkeys(method.name for method in sweep.methods), 10, "and")
+    parts = [f"{count(len(sweep.runs), 'run')} of {methods}"]
+    for each in sweep.context:
+        parts.append(f"with {short(each.name)} {listed((show_value(value) for value in each.given), last='or')}")
+    parts += [f"each with {len(sweep.seeds)} seeds"] if len(sweep.seeds) > 1 else []
+    return ", ".join(parts) + "."
+
+
+def outcome(sweep: Sweep) -> str:
+    """How many runs came to which end, and how long that took."""
+    statuses = [run.status for run in sweep.runs]
+    known = (DONE, "failed", "interrupted", "running", "waiting", "started", "damaged")
+    numbers = [f"{statuses.count(status)} {status}" for status in known if status in statuses]
+    if set(statuses) == {DONE}:
+        numbers = ["all done" if len(statuses) > 1 else "done"]
+    walls = [(run.summary or {}).get("end") or {} for run in sweep.runs]
+    spent = sum(float(end.get("wall") or 0.0) for end in walls)
+    times = [(run.summary or {}).get("provenance") or {} for run in sweep.runs]
+    started = [found["started"] for found in times if found.get("started")]
+    ended = [found["ended"] for found in times if found.get("ended")]
+    text = ", ".join(numbers).capitalize()
+    if started and ended:
+        first, last = datetime.fromisoformat(min(started)), datetime.fromisoformat(max(ended))
+        text += f", within {duration((last - first).total_seconds())} on {first:%-d %B %Y}"
+    return f"{text}; {duration(spent)} of it in iterations." if spent else f"{text}."
+
+
+def findings(sweep: Sweep, table: Sequence[Reached]) -> list[str]:
+    """Which method was cheapest, for each setting in which several methods reached the same accuracy."""
+    found: list[str] = []
+    contexts: dict[tuple[Any, ...], list[Reached]] = {}
+    for entry in table:
+        if entry.cell.matches(sweep.focus) and math.isfinite(entry.costs["messages"].median):
+            contexts.setdefault(tuple(entry.cell.context.values()), []).append(entry)
+    for entries in contexts.values():
+        finest = [
+            accuracy
+            for accuracy in sorted({entry.accuracy for entry in entries})
+            if sum(entry.accuracy == accuracy for entry in entries) > 1
+        ]
+        if finest:
+            found.append(_comparison([entry for entry in entries if entry.accuracy == finest[0]]))
+    return found if len(found) <= FINDINGS else []
+
+
+def _comparison(entries: Sequence[Reached]) -> str:
+    where = listed(describe(entries[0].cell.context))
+    start = f"With {where}, to" if where else "To"
+    wins: dict[str, list[str]] = {}
+    for cost, name in COMPARED.items():
+        best, second = sorted(entries, key=lambda entry: entry.costs[cost].median)[:2]
+        least, other = best.costs[cost].median, second.costs[cost].median
+        if least > 0:
+            text = f"{name} ({figure(least)}; {second.cell.method.name} {other / least:.2g} times as much)"
+            wins.setdefault(best.cell.method.name, []).append(text)
+    parts = [f"{method} needs the least {listed(costs, last='and')}" for method, costs in wins.items()]
+    return f"{start} {entries[0].accuracy:g}, {'; '.join(parts)}."

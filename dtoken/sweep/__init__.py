@@ -1,0 +1,1 @@
+"""Sweeps: many runs, found again on disk and put into one table."""

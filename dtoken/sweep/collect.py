@@ -1,0 +1,213 @@
+"""All runs of one or several sweeps in one table, parameters as columns; written run by run, in bounded memory."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from dtoken.config.values import show
+from dtoken.engine.recorder import COLUMNS
+from dtoken.outputs import write_atomically
+from dtoken.sweep.runs import KINDS, Run, find_runs
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+RESULTS = "results.parquet", "results.csv"
+ALWAYS = ("algorithm", "seed")  # parameters that every table has
+WHERE_ONLY = ("data.store", "data.path")  # where a run found its data changes no result, unless it was asked for
+COUNTS = ("event", "jumps", "messages", "gradients")  # columns of a trajectory that are whole numbers
+BATCH_ROWS = 100_000  # rows held while results are written
+
+
+@dataclass(frozen=True)
+class Results:
+    """The runs of one or several sweeps.
+
+    Parameters
+    ----------
+    trajectories
+        One row per record point: ``run``, ``sweep``, ``status``, the parameters, and the columns of
+        ``trajectory.parquet``.
+    runs
+        One row per run, whatever its status: ``run``, ``sweep``, ``directory``, ``status``, ``error``, the parameters,
+        rates, times, and the last record point (columns that begin with ``end.``).
+    summaries
+        ``summary.json`` of each run that has one, by the name of the run.
+    parameters
+        Names of the columns that are parameters.
+    """
+
+    trajectories: "pd.DataFrame"
+    runs: "pd.DataFrame"
+    summaries: Mapping[str, Mapping[str, Any]]
+    parameters: tuple[str, ...]
+
+
+def load(*directories: str | Path) -> Results:
+    """Read sweeps (or single runs) into pandas; runs that are under way or failed are there with their status.
+
+    Examples
+    --------
+    >>> results = load("multirun/tokens")  # doctest: +SKIP
+    >>> results.trajectories.groupby("algorithm").suboptimality.min()  # doctest: +SKIP
+    """
+    import pandas as pd
+    import pyarrow as pa
+
+    runs = find_runs(directories)
+    parameters = swept(runs)
+    kinds = column_kinds(runs, parameters)
+    tables = [_table(run, kinds) for run in runs if run.trajectory is not None]
+    rows = pa.concat_tables(tables).to_pandas() if tables else _schema(kinds).empty_table().to_pandas()
+    return Results(
+        trajectories=rows.drop(columns="error"),
+        runs=pd.concat([run_frame(runs), parameter_frame(runs, parameters), _measured(runs)], axis=1),
+        summaries={run.name: run.summary for run in runs if run.summary},
+        parameters=parameters,
+    )
+
+
+def write_results(runs: Sequence[Run], directory: Path) -> tuple[Path, Path]:
+    """Write ``results.parquet`` and ``results.csv``, one row per record point; a run without any has one row."""
+    import pyarrow.csv
+    import pyarrow.parquet as pq
+
+    kinds = column_kinds(runs, swept(runs))
+    schema = _schema(kinds)
+    parquet, text = (directory / name for name in RESULTS)
+    write_atomically(parquet, lambda path: _write(pq.ParquetWriter(path, schema), runs, kinds))
+    write_atomically(text, lambda path: _write(pyarrow.csv.CSVWriter(path, schema), runs, kinds))
+    return parquet, text
+
+
+def _write(writer: Any, runs: Sequence[Run], kinds: Mapping[str, type]) -> None:
+    with writer:
+        for table in _batches(runs, kinds):
+            writer.write_table(table)
+
+
+def _batches(runs: Sequence[Run], kinds: Mapping[str, type]) -> Iterator[Any]:
+    import pyarrow as pa
+
+    waiting: list[Any] = []
+    for run in runs:
+        waiting.append(_table(run, kinds))
+        if sum(table.num_rows for table in waiting) >= BATCH_ROWS:
+            yield pa.concat_tables(waiting)
+            waiting = []
+    if waiting:
+        yield pa.concat_tables(waiting)
+
+
+def swept(runs: Sequence[Run]) -> tuple[str, ...]:
+    """Names of the parameters: what command lines gave, and what differs between runs of the same kinds.
+
+    A setting that only differs because another algorithm (graph, source of data) has another default is not one.
+    """
+    given = dict.fromkeys(key for run in runs for key in run.given)
+    seen: dict[tuple[str, Any], set[str]] = {}
+    for run in runs:
+        for key, value in run.config.items():
+            group = key.partition(".")[0]
+            kind = run.config.get(group) if group in KINDS.values() and key != group else None
+            seen.setdefault((key, kind), set()).add(show(value))
+    differing = dict.fromkeys(key for (key, _), values in seen.items() if len(values) > 1 and key not in WHERE_ONLY)
+    between = [key for key in given | differing if key not in ALWAYS]
+    return (ALWAYS[0], *between, ALWAYS[1])
+
+
+def column_kinds(runs: Sequence[Run], parameters: Sequence[str]) -> dict[str, type]:
+    """The type of each parameter's column: bool, int, float, or str for everything else."""
+    kinds: dict[str, type] = {}
+    for key in parameters:
+        types = {type(run.config[key]) for run in runs if run.config.get(key) is not None}
+        single = next(iter(types)) if len(types) == 1 else float if types == {int, float} else str
+        kinds[key] = single if single in (bool, int, float) else str
+    return kinds
+
+
+def value_of(run: Run, key: str, kind: type) -> Any:
+    """A parameter of a run as its column has it; None: the run has no such setting."""
+    value = run.config.get(key)
+    if value is None:
+        return None
+    return show(value) if kind is str else kind(value)
+
+
+def parameter_frame(runs: Sequence[Run], parameters: Sequence[str]) -> "pd.DataFrame":
+    """One row per run, one column per parameter."""
+    import pandas as pd
+
+    pandas_kinds = {bool: "boolean", int: "Int64", float: "float64", str: "object"}
+    columns = {}
+    for key, kind in column_kinds(runs, parameters).items():
+        values = [value_of(run, key, kind) for run in runs]
+        complete = kind is int and None not in values
+        columns[key] = pd.Series(values, dtype="int64" if complete else pandas_kinds[kind])
+    return pd.DataFrame(columns, index=range(len(runs)))
+
+
+def run_frame(runs: Sequence[Run]) -> "pd.DataFrame":
+    """One row per run: where it is and how it went."""
+    import pandas as pd
+
+    rows = [(run.name, run.sweep, str(run.directory or ""), run.status, run.error) for run in runs]
+    return pd.DataFrame(rows, columns=["run", "sweep", "directory", "status", "error"])
+
+
+def _measured(runs: Sequence[Run]) -> "pd.DataFrame":
+    """One row per run: rates, times, and the last record point."""
+    import pandas as pd
+
+    rates = ("predicted_rate", "paper_rate", "measured_rate", "rate_is_proved")
+    rows = []
+    for run in runs:
+        summary = run.summary or {}
+        provenance, end = summary.get("provenance") or {}, summary.get("end") or {}
+        row = {name: summary.get(name) for name in rates}
+        row |= {name: provenance.get(name) for name in ("started", "ended")}
+        rows.append(row | {f"end.{name}": end.get(name) for name in COLUMNS})
+    names = [*rates, "started", "ended", *(f"end.{name}" for name in COLUMNS)]
+    frame = pd.DataFrame(rows, columns=names)
+    numbers = [name for name in names if name not in ("rate_is_proved", "started", "ended")]
+    return frame.astype(dict.fromkeys(numbers, "float64") | {"rate_is_proved": "boolean"})
+
+
+def read_trajectory(run: Run, columns: Sequence[str] = COLUMNS) -> "pd.DataFrame":
+    """The record points of a run, none if it has not got that far."""
+    import pandas as pd
+    import pyarrow.parquet as pq
+
+    if run.trajectory is None:
+        return pd.DataFrame({name: pd.Series(dtype="float64") for name in columns})
+    frame: pd.DataFrame = pq.read_table(run.trajectory, columns=list(columns)).to_pandas()
+    return frame
+
+
+def _schema(kinds: Mapping[str, type]) -> Any:
+    import pyarrow as pa
+
+    types = {bool: pa.bool_(), int: pa.int64(), float: pa.float64(), str: pa.string()}
+    fields = [(name, pa.string()) for name in ("run", "sweep", "status", "error")]
+    fields += [(key, types[kind]) for key, kind in kinds.items()]
+    fields += [(name, pa.int64() if name in COUNTS else pa.float64()) for name in COLUMNS]
+    return pa.schema(fields)
+
+
+def _table(run: Run, kinds: Mapping[str, type]) -> Any:
+    """The rows of one run; one row without measurements if it has none."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    schema = _schema(kinds)
+    measured = pq.read_table(run.trajectory, columns=list(COLUMNS)) if run.trajectory else None
+    rows = measured.num_rows if measured is not None else 1
+    constant = {"run": run.name, "sweep": run.sweep, "status": run.status, "error": run.error}
+    constant |= {key: value_of(run, key, kind) for key, kind in kinds.items()}
+    columns = [pa.repeat(pa.scalar(value, schema.field(name).type), rows) for name, value in constant.items()]
+    if measured is None:
+        columns += [pa.nulls(rows, schema.field(name).type) for name in COLUMNS]
+    else:
+        columns += [measured.column(name).cast(schema.field(name).type) for name in COLUMNS]
+    return pa.Table.from_arrays(columns, schema=schema)

@@ -1,0 +1,126 @@
+"""The state of a sweep from what is on disk: for any machine that sees it, whether the driver lives or not."""
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from dtoken.errors import InputError
+from hydra_plugins.dask_launcher._compose import swept_keys
+from hydra_plugins.dask_launcher._records import (
+    DONE,
+    FAILED,
+    RUNNING,
+    WAITING,
+    Job,
+    Manifest,
+    believe_records,
+    driver_lives,
+    read_manifest,
+)
+from hydra_plugins.dask_launcher._screen import clock, closing, read_progress, short
+
+
+@dataclass(frozen=True)
+class Status:
+    """How far a sweep is.
+
+    Parameters
+    ----------
+    directory
+        Of the sweep.
+    jobs
+        As the manifest has them, brought up to date by what the workers wrote.
+    progress
+        What running jobs tell about themselves, by index.
+    alive
+        Whether a driver is at work.
+    eta
+        Seconds until the end, by the time that jobs took so far; None: not known.
+    """
+
+    directory: Path
+    jobs: list[Job]
+    progress: Mapping[int, Mapping[str, Any]]
+    alive: bool
+    eta: float | None
+
+    def as_dict(self) -> dict[str, Any]:
+        """For scripts."""
+        jobs = [asdict(job) | {"progress": self.progress.get(job.index)} for job in self.jobs]
+        counts = dict(Counter(job.status for job in self.jobs))
+        return {
+            "directory": str(self.directory),
+            "driver": self.alive,
+            "eta": self.eta,
+            "counts": {status: counts.get(status, 0) for status in (DONE, RUNNING, FAILED, WAITING)},
+            "jobs": jobs,
+        }
+
+    def lines(self) -> list[str]:
+        """For a person."""
+        counts = Counter(job.status for job in self.jobs)
+        words = [f"{counts[DONE]:,}/{len(self.jobs):,} done"]
+        words += [f"{counts[status]:,} {status}" for status in (RUNNING, FAILED, WAITING)]
+        if self.eta is not None:
+            words.append(f"ETA {clock(self.eta)}")
+        found = ["   ".join(words)]
+        swept = swept_keys([job.overrides for job in self.jobs])
+        for job in self.jobs:
+            if job.status == RUNNING:
+                told = self.progress.get(job.index, {})
+                share = f"   {told['fraction']:.0%}" if "fraction" in told else ""
+                found.append(f"  #{job.index:<4} {short(job, swept)}   {told.get('text', '')}{share}".rstrip())
+        if counts[FAILED]:
+            found += closing(self.jobs, self.directory)[1:]
+        if not self.alive and counts[DONE] < len(self.jobs):
+            found.append(f"no driver is at work; dtoken-sweep resume {self.directory}")
+        return found
+
+
+def manifest_of(directory: Path) -> Manifest:
+    """The manifest of a sweep; an InputError where there is none."""
+    try:
+        manifest = read_manifest(directory)
+    except ValueError as error:
+        raise InputError(str(error)) from error
+    if manifest is None:
+        raise InputError(f"{directory} is not the directory of a sweep: it has no manifest.json")
+    return manifest
+
+
+def sweep_status(directory: Path) -> Status:
+    """How far the sweep in ``directory`` is.
+
+    Examples
+    --------
+    >>> print(sweep_status(Path("multirun/tokens")).lines()[0])  # doctest: +SKIP
+    29/36 done   5 running   1 failed   1 waiting   ETA 0:02:10
+    """
+    manifest = manifest_of(directory)
+    believe_records(manifest)
+    alive = driver_lives(directory)
+    for job in manifest.jobs:
+        if job.status == RUNNING and not alive:  # its worker died with the driver, or soon will
+            job.status = WAITING
+    running = [job for job in manifest.jobs if job.status == RUNNING]
+    progress = {job.index: read_progress(directory, job) for job in running}
+    return Status(directory, manifest.jobs, progress, alive, _eta(manifest.jobs) if alive else None)
+
+
+def _eta(jobs: list[Job]) -> float | None:
+    """By the mean time of finished jobs, and as many at a time as run now."""
+    taken = [_seconds(job) for job in jobs if job.status in (DONE, FAILED) and job.started and job.ended]
+    left = [job for job in jobs if job.status in (WAITING, RUNNING)]
+    running = sum(job.status == RUNNING for job in jobs)
+    if not taken or not left or not running:
+        return None
+    return sum(taken) / len(taken) * len(left) / running
+
+
+def _seconds(job: Job) -> float:
+    assert job.started is not None
+    assert job.ended is not None
+    return (datetime.fromisoformat(job.ended) - datetime.fromisoformat(job.started)).total_seconds()

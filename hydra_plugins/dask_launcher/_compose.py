@@ -1,0 +1,174 @@
+"""The configurations of jobs: composed once, hashed to their identity, sent to workers as bytes."""
+
+import copy
+import hashlib
+import json
+import pickle
+import zlib
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from hydra.core.hydra_config import HydraConfig
+from hydra.types import HydraContext
+from omegaconf import DictConfig, OmegaConf, open_dict
+from omegaconf.errors import OmegaConfBaseException
+
+PLACEHOLDER = "-"  # for what depends on where and when a job runs
+
+
+class Compositions:
+    """Composes jobs, and remembers what the sweeper has composed when it checked them: that costs most of the time.
+
+    Only bytes are kept, a few kB for each job, and only until the job is launched.
+    """
+
+    def __init__(self, context: HydraContext, config: DictConfig) -> None:
+        self._loader: Any = context.config_loader
+        self._config = config
+        self._kept: dict[tuple[str, ...], bytes] = {}
+
+    def remember(self) -> None:
+        """Keep from now on what is composed."""
+        compose = self._loader.load_sweep_config
+
+        def remembering(master_config: DictConfig, sweep_overrides: list[str]) -> DictConfig:
+            config: DictConfig = compose(master_config, sweep_overrides)
+            self._kept[tuple(sweep_overrides)] = packed(config)
+            return config
+
+        self._loader.load_sweep_config = remembering
+
+    def stop(self) -> None:
+        """Keep nothing any more; the loader is as it was, and can be pickled."""
+        vars(self._loader).pop("load_sweep_config", None)
+
+    def compose(self, overrides: Sequence[str]) -> DictConfig:
+        """The configuration of a job, with its ``hydra`` node."""
+        kept = self._kept.pop(tuple(overrides), None)
+        if kept is not None:
+            return unpacked(kept)
+        config: DictConfig = self._loader.load_sweep_config(self._config, list(overrides))
+        return config
+
+
+def packed(config: DictConfig) -> bytes:
+    """A configuration as a few kB."""
+    return zlib.compress(pickle.dumps(config), 1)
+
+
+def unpacked(content: bytes) -> DictConfig:
+    """The configuration again."""
+    config: DictConfig = pickle.loads(zlib.decompress(content))
+    return config
+
+
+def give_number(config: DictConfig, index: int, directory: str, subdir: str | None = None) -> None:
+    """Make ``config`` that of job number ``index`` of the sweep in ``directory``."""
+    with open_dict(config):
+        config.hydra.job.id = f"{config.hydra.job.name}_{index}"
+        config.hydra.job.num = index
+        config.hydra.sweep.dir = directory
+        if subdir is not None:
+            config.hydra.sweep.subdir = subdir
+
+
+def folder_of(config: DictConfig) -> str:
+    """The output directory of a job below that of the sweep."""
+    with _current(config):
+        return str(OmegaConf.select(config, "hydra.sweep.subdir"))
+
+
+def identity(config: DictConfig, ignore: Sequence[str]) -> str:
+    """Hash of what a job computes: its resolved configuration without output paths, dates and keys to ``ignore``."""
+    config = copy.deepcopy(config)
+    give_number(config, 0, PLACEHOLDER, PLACEHOLDER)
+    with open_dict(config):
+        config.hydra.job.id = PLACEHOLDER
+        config.hydra.run.dir = PLACEHOLDER
+        config.hydra.runtime.output_dir = PLACEHOLDER
+    with _current(config), _timeless():
+        content = _container({key: config._get_node(key) for key in config if key != "hydra"})
+    for key in ignore:
+        _remove(content, key.split("."))
+    return hashlib.sha256(json.dumps(content, sort_keys=True, default=str).encode()).hexdigest()[:16]
+
+
+def swept_keys(jobs: Sequence[Sequence[str]]) -> set[str]:
+    """Keys of which the jobs have different values.
+
+    Examples
+    --------
+    >>> swept_keys([["a=1", "+b.c=1"], ["a=2", "+b.c=1"]])
+    {'a'}
+    """
+    values: dict[str, set[str]] = {}
+    for words in jobs:
+        for word in words:
+            key, _, value = word.lstrip("+~").partition("=")
+            values.setdefault(key.partition("@")[0].replace("/", "."), set()).add(value)
+    return {key for key, found in values.items() if len(found) > 1}
+
+
+def not_swept(ignore: Sequence[str], jobs: Sequence[Sequence[str]]) -> list[str]:
+    """Keys that do not belong to the identity of these jobs: not those by which they differ.
+
+    Examples
+    --------
+    >>> not_swept(["engine", "cluster"], [["engine.threads=1"], ["engine.threads=2"]])
+    ['cluster']
+    """
+    swept = swept_keys(jobs)
+    return [key for key in ignore if not any(f"{other}.".startswith(f"{key}.") for other in swept)]
+
+
+@contextmanager
+def _current(config: DictConfig) -> Iterator[None]:
+    """Let ``${hydra:...}`` mean this configuration."""
+    singleton = HydraConfig.instance()
+    before = singleton.cfg
+    singleton.set_config(config)
+    try:
+        yield
+    finally:
+        singleton.cfg = before
+
+
+@contextmanager
+def _timeless() -> Iterator[None]:
+    """Let ``${now:...}`` mean nothing."""
+    resolvers: dict[str, Any] = DictConfig._resolvers
+    before = resolvers.pop("now", None)
+    OmegaConf.register_new_resolver("now", lambda _pattern: PLACEHOLDER)
+    try:
+        yield
+    finally:
+        OmegaConf.clear_resolver("now")
+        if before is not None:
+            resolvers["now"] = before
+
+
+def _container(nodes: dict[Any, Any]) -> dict[str, Any]:
+    found = {}
+    for key, node in nodes.items():
+        value = node
+        if OmegaConf.is_config(node):
+            try:
+                value = OmegaConf.to_container(node, resolve=True)
+            except OmegaConfBaseException:  # what a job never looks at need not have a value
+                value = OmegaConf.to_container(node, resolve=False)
+        elif node is not None:
+            try:
+                value = node._maybe_dereference_node(throw_on_resolution_failure=True)._value()
+            except OmegaConfBaseException:
+                value = node._value()
+        found[str(key)] = value
+    return found
+
+
+def _remove(content: dict[str, Any], path: list[str]) -> None:
+    for key in path[:-1]:
+        content = content.get(key, {})
+        if not isinstance(content, dict):
+            return
+    content.pop(path[-1], None)

@@ -1,0 +1,196 @@
+"""What is on disk about the jobs of a sweep: the manifest, written by the driver, and a record by each job's worker.
+
+A worker writes the record of its job before it says that the job is over. So whatever happens to the driver, no
+finished job is lost: a driver that takes the sweep up again believes the records. Everything is complete or absent.
+"""
+
+import json
+import os
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass, field, fields
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+FORMAT = 1
+MANIFEST, RECORDS = "manifest.json", ".jobs"
+WAITING, RUNNING, DONE, FAILED, LEFT = "waiting", "running", "done", "failed", "left"
+SAVE_SECONDS = 1.0  # between two versions of the manifest while jobs run
+
+
+@dataclass
+class Job:
+    """A job of a sweep, as the manifest has it.
+
+    Parameters
+    ----------
+    id
+        Hash of the resolved configuration: the same job in every order of values and every grid.
+    index
+        Hydra's job number.
+    folder, log
+        Output directory and log, relative to the directory of the sweep.
+    overrides
+        What distinguishes the job on the command line.
+    status
+        ``waiting``, ``running``, ``done`` or ``failed``.
+    attempts
+        How often it was started.
+    error
+        Why it failed, in a sentence.
+    started, ended
+        When, in UTC.
+    """
+
+    id: str
+    index: int
+    folder: str
+    overrides: list[str]
+    status: str = WAITING
+    attempts: int = 0
+    error: str | None = None
+    log: str = ""
+    started: str | None = None
+    ended: str | None = None
+
+
+@dataclass
+class Manifest:
+    """All jobs of a sweep directory."""
+
+    directory: Path
+    command: list[str] = field(default_factory=list)
+    cwd: str = ""
+    created: str = ""
+    jobs: list[Job] = field(default_factory=list)
+    _saved: float = 0.0
+
+    def save(self) -> None:
+        """Write ``manifest.json``."""
+        head = {"format": FORMAT, "command": self.command, "cwd": self.cwd, "created": self.created}
+        write_json(self.directory / MANIFEST, head | {"jobs": [asdict(job) for job in self.jobs]})
+        self._saved = time.monotonic()
+
+    def save_soon(self) -> None:
+        """Write it unless that was done a moment ago: sweeps can be large."""
+        if time.monotonic() - self._saved >= SAVE_SECONDS:
+            self.save()
+
+
+def read_manifest(directory: Path) -> Manifest | None:
+    """The manifest of a sweep directory; None where there is none.
+
+    Raises
+    ------
+    ValueError
+        If there is one that cannot be understood.
+    """
+    path = directory / MANIFEST
+    known = {entry.name for entry in fields(Job)}
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+        if content["format"] != FORMAT:
+            raise ValueError(f"{path} has format {content['format']}; this version reads format {FORMAT}")
+        jobs = [Job(**{key: value for key, value in job.items() if key in known}) for job in content["jobs"]]
+        return Manifest(directory, content["command"], content["cwd"], content["created"], jobs)
+    except FileNotFoundError:
+        return None
+    except (KeyError, TypeError, json.JSONDecodeError):
+        raise ValueError(f"{path} is damaged; delete it, or use another hydra.sweep.dir") from None
+
+
+def record_path(directory: Path, index: int) -> Path:
+    """Where the record of a job is."""
+    return directory / RECORDS / f"{index}.json"
+
+
+def write_record(directory: Path, index: int, record: Mapping[str, Any], durable: bool = False) -> None:
+    """Write the record of a job; ``durable``: it survives a machine that loses its power."""
+    write_json(record_path(directory, index), record, durable)
+
+
+def read_record(directory: Path, job: Job) -> dict[str, Any] | None:
+    """What the worker of a job wrote about it; None: nothing, or about another job."""
+    try:
+        record: dict[str, Any] = json.loads(record_path(directory, job.index).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+    return record if record.get("id") == job.id else None
+
+
+def believe_records(manifest: Manifest) -> None:
+    """Bring a manifest up to date whose driver may be dead: records are newer; a folder that is gone is not done."""
+    for job in manifest.jobs:
+        if job.status != DONE and (record := read_record(manifest.directory, job)):
+            job.attempts = max(job.attempts, record.get("attempt", 0))
+            job.started, job.ended = record.get("started"), record.get("ended")
+            if record["status"] in (DONE, FAILED):
+                job.status, job.error = record["status"], record.get("error")
+            elif job.status == WAITING:
+                job.status = RUNNING
+        if job.status == DONE and not (manifest.directory / job.folder).is_dir():
+            job.status, job.attempts, job.started, job.ended = WAITING, 0, None, None
+
+
+def now() -> str:
+    """The time, in UTC."""
+    return datetime.now(UTC).isoformat(timespec="milliseconds")
+
+
+def write_json(path: Path, content: Any, durable: bool = False) -> None:
+    """Put JSON into the place of ``path``, complete or not at all."""
+    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
+    with open(partial, "w", encoding="utf-8") as stream:
+        json.dump(content, stream, separators=(",", ":"), default=str)
+        if durable:
+            stream.flush()
+            os.fsync(stream.fileno())
+    partial.replace(path)
+
+
+@contextmanager
+def only_driver(directory: Path) -> Iterator[None]:
+    """Be the only driver of a sweep directory.
+
+    Raises
+    ------
+    ValueError
+        If there is another one, which lives.
+    """
+    from filelock import FileLock, Timeout
+
+    (directory / RECORDS).mkdir(parents=True, exist_ok=True)
+    lock, who = FileLock(directory / RECORDS / "driver.lock"), directory / RECORDS / "driver.json"
+    try:
+        lock.acquire(timeout=0)
+    except Timeout:
+        try:
+            driver = json.loads(who.read_text(encoding="utf-8"))
+            text = f"process {driver['pid']} on {driver['host']}"
+        except (OSError, ValueError, KeyError):
+            text = "another process"
+        raise ValueError(f"{text} is running the sweep in {directory}; wait for it, or stop it first") from None
+    try:
+        write_json(who, {"pid": os.getpid(), "host": os.uname().nodename, "since": now()})
+        yield
+    finally:
+        with suppress(OSError):
+            who.unlink()
+        lock.release()
+
+
+def driver_lives(directory: Path) -> bool:
+    """Whether a driver holds the sweep directory."""
+    from filelock import FileLock, Timeout
+
+    if not (directory / RECORDS / "driver.lock").exists():
+        return False
+    try:
+        with FileLock(directory / RECORDS / "driver.lock", timeout=0):
+            return False
+    except Timeout:
+        return True
+    except OSError:  # a directory of somebody else, for reading only
+        return (directory / RECORDS / "driver.json").exists()

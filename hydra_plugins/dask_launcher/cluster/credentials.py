@@ -1,0 +1,68 @@
+"""TLS credentials that exist as long as their cluster, in a folder that only their user can read."""
+
+import os
+import shutil
+import socket
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from distributed import Security
+
+# Of a folder; the rest of its name is random. A @ is in no host's name.
+PREFIX = f"tls@{socket.gethostname()}@"
+
+
+def temporary_security() -> "Security":
+    """Credentials in memory."""
+    from distributed import Security
+
+    try:
+        security: Security = Security.temporary()
+        return security
+    except ImportError:
+        raise ValueError(
+            "cluster.tls=true needs the package cryptography; install it, or set cluster.tls=false"
+        ) from None
+
+
+def file_security(folder: Path) -> "Security":
+    """Credentials in the files of ``folder``, which need not exist yet."""
+    from distributed import Security
+
+    roles = {f"tls_{role}_{part}": str(folder / f"{part}.pem") for role in _ROLES for part in ("cert", "key")}
+    return Security(require_encryption=True, tls_ca_file=str(folder / "ca.pem"), **roles)
+
+
+_ROLES = ("scheduler", "worker", "client")
+
+
+@contextmanager
+def shared_credentials(shared: Path) -> Iterator["Security"]:
+    """Write new credentials into a folder of their own below ``shared``, and remove it at the end."""
+    made = temporary_security()
+    shared.mkdir(mode=0o700, parents=True, exist_ok=True)
+    _remove_leftovers(shared)
+    folder = Path(tempfile.mkdtemp(prefix=f"{PREFIX}{os.getpid()}@", dir=shared))  # 0700
+    try:
+        texts = made.get_tls_config_for_role("worker")
+        for name, key in (("ca", "ca_file"), ("cert", "cert"), ("key", "key")):
+            with os.fdopen(os.open(folder / f"{name}.pem", os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
+                file.write(texts[key])
+        yield file_security(folder)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _remove_leftovers(shared: Path) -> None:
+    """Remove credentials of processes of this machine that were killed."""
+    for folder in shared.glob(f"{PREFIX}*@*"):
+        process = folder.name.removeprefix(PREFIX).split("@")[0]
+        with suppress(ValueError, PermissionError):
+            try:
+                os.kill(int(process), 0)
+            except ProcessLookupError:
+                shutil.rmtree(folder, ignore_errors=True)

@@ -1,0 +1,160 @@
+"""What is submitted to each batch system, and what its list of jobs looks like to us."""
+
+import asyncio
+import os
+import re
+import shlex
+import sys
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import dask
+import pytest
+
+from hydra_plugins.dask_launcher.cluster import CLUSTERS, Jobs
+from hydra_plugins.dask_launcher.cluster.queue import number
+
+BATCH = [kind for kind, cluster in CLUSTERS.items() if issubclass(cluster, Jobs)]
+NO_MEMORY = {"memory_per_core_property_name": "not_applicable"}  # or dask-jobqueue warns
+
+# What each system is asked for: two workers a job with 3 cores and 5 GB each, for two hours, never started twice.
+EXPECTED = {
+    "slurm": ["-p fast", "-A us", "-n 1", "--cpus-per-task=6", "--mem=10G", "-t 02:00:00", "--no-requeue"],
+    "pbs": ["-q fast", "-A us", "-l select=1:ncpus=6:mem=9537MB", "-l walltime=02:00:00", "-r n"],
+    "lsf": ["-q fast", '-P "us"', "-n 6", '-R "span[hosts=1]"', "-M 10000000", "-W 02:00", "-rn"],
+    "sge": ["-q fast", "-P us", "-l h_rt=02:00:00", "-r n", "-notify"],
+    "oar": ["-q fast", "--project us", "-l /nodes=1/core=6,walltime=02:00:00"],
+}
+PREFIX = {"slurm": "#SBATCH", "pbs": "#PBS", "lsf": "#BSUB", "sge": "#$", "oar": "#OAR"}
+
+
+def described(kind: str, shared: Path, **more: Any) -> Jobs:
+    keys: dict[str, Any] = {"workers": 4, "jobs": 2, "cores": 3, "memory": "5GB", "shared": shared}
+    if kind != "htcondor":
+        keys |= {"queue": "fast", "account": "us", "walltime": "02:00:00"}
+    if kind == "oar":
+        keys["options"] = NO_MEMORY
+    cluster: Jobs = CLUSTERS[kind](**keys | more)
+    return cluster
+
+
+@pytest.mark.parametrize("kind", EXPECTED)
+def test_a_script_asks_for_what_was_given(kind: str, tmp_path: Path) -> None:
+    script = described(kind, tmp_path / "shared").job_script()
+    directives = re.findall(rf"^{re.escape(PREFIX[kind])} (.*)$", script, re.MULTILINE)
+    assert [line for line in directives if line in EXPECTED[kind]] == EXPECTED[kind]
+    assert not (tmp_path / "shared").exists()  # a script leaves nothing behind
+
+
+def test_htcondor_has_a_description_instead(tmp_path: Path) -> None:
+    text = described("htcondor", tmp_path / "shared").job_script()
+    assert "MY.DaskWorkerCores = 6" in text
+    assert "MY.DaskWorkerMemory = 10000000000" in text
+    assert "MY.DaskWorkerDisk = 1000000000" in text
+    assert text.rstrip().endswith("Queue")
+
+
+@pytest.mark.parametrize("kind", BATCH)
+def test_the_command_of_a_worker_leaves_in_good_order_and_is_encrypted(kind: str, tmp_path: Path) -> None:
+    script = described(kind, tmp_path / "shared", scratch=Path("/scratch")).job_script()
+    (line,) = [line for line in script.splitlines() if "distributed.cli.dask_worker" in line]
+    words = shlex.split(line[line.index("exec ") :].rstrip("\"'"))
+    assert words[:4] == ["exec", sys.executable, "-m", "distributed.cli.dask_worker"]
+    given = dict(pairwise(words))
+    shared = str(tmp_path / "shared")
+    assert words[4].startswith("tls://")
+    assert all(given[f"--tls-{name}"].startswith(shared) for name in ("ca-file", "cert", "key"))
+    leaving = "hydra_plugins.dask_launcher.cluster.leaving"
+    assert given["--worker-class"] == f"{leaving}.LeavingWorker"
+    assert given["--preload-nanny"] == leaving
+    assert given["--nworkers"] == "2"
+    assert given["--nthreads"] == "3"
+    assert given["--memory-limit"] == "4.66GiB"
+    assert given["--local-directory"] == "/scratch"
+    if kind != "htcondor":  # which has no time limit
+        assert (given["--lifetime"], given["--lifetime-stagger"]) == ("5760s", "360s")
+
+
+@pytest.mark.parametrize("kind", ["slurm", "htcondor"])
+def test_options_are_added_to_what_is_ours(kind: str, tmp_path: Path) -> None:
+    directives: Any = {"rank": "Memory"} if kind == "htcondor" else ["--constraint=avx2"]
+    options = {
+        "job_extra_directives": directives,
+        "worker_extra_args": ["--resources", "GPU=1"],
+        "scheduler_options": {"port": 8786},
+        "job_script_prologue": ["module load python"],
+    }
+    script = described(kind, tmp_path, options=options).job_script()
+    assert "module load python" in script
+    assert "--resources GPU=1" in script
+    assert "--worker-class" in script
+    assert ("rank = Memory" if kind == "htcondor" else "#SBATCH --no-requeue\n#SBATCH --constraint=avx2\n") in script
+
+
+def test_defaults_of_a_site_count_where_nothing_was_said(tmp_path: Path) -> None:
+    site = {"walltime": "10:00:00", "queue": "all", "job-extra-directives": ["--qos=low"], "worker-extra-args": ["--x"]}
+    cluster = CLUSTERS["slurm"](walltime=None, shared=tmp_path)
+    with dask.config.set({f"jobqueue.slurm.{key}": value for key, value in site.items()}):
+        script = cluster.job_script()
+    for text in ("#SBATCH -t 10:00:00", "#SBATCH -p all", "#SBATCH --qos=low", "#SBATCH --no-requeue", " --x "):
+        assert text in script
+    assert "--lifetime 28800s --lifetime-stagger 1800s" in script
+
+
+def test_without_tls_no_credentials_are_named(tmp_path: Path) -> None:
+    script = described("slurm", tmp_path, tls=False).job_script()
+    assert "tcp://" in script
+    assert "tls" not in script.lower().replace(str(tmp_path).lower(), "")
+
+
+# As the systems' manuals show them; the second job of SLURM is on its way out.
+LISTS = {
+    "slurm": "11,PD\n12,CG\n13,R\n",
+    "pbs": "11.server\n13.server\n",
+    "lsf": "11\n13\n",
+    "sge": "job-ID  prior   name  user  state submit/start at     queue\n"
+    "-------------------------------------------------------\n"
+    "     11 0.55500 dask  me    r     06/01/2024 10:00:00 all.q@n1\n"
+    "     13 0.00000 dask  me    qw    06/01/2024 10:00:01\n",
+    "htcondor": "11\n13\n",
+    "oar": "Job id     Name           User           Submission Date     S Queue\n"
+    "---------- -------------- -------------- ------------------- - ----------\n"
+    "11         dask           me             2024-06-01 10:00:00 R default\n"
+    "13         dask           me             2024-06-01 10:00:01 W default\n",
+}
+
+
+def pretend(folder: Path, command: str, output: str, errors: str = "", status: int = 0) -> None:
+    (folder / "output").write_text(output)
+    path = folder / command
+    path.write_text(f"#!/bin/sh\ncat {folder}/output\necho {shlex.quote(errors)} >&2\nexit {status}\n")
+    path.chmod(0o755)
+
+
+@pytest.mark.parametrize("kind", BATCH)
+def test_the_jobs_of_a_system_are_read_from_its_own_list(
+    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    listing = CLUSTERS[kind].listing
+    command = listing.command.split()[0]
+    monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
+    pretend(tmp_path, command, LISTS[kind])
+    assert asyncio.run(listing.jobs()) == {11, 13}
+    pretend(tmp_path, command, "", "cannot reach the server", status=1)
+    assert asyncio.run(listing.jobs()) is None
+
+
+def test_no_jobs_of_lsf_are_no_failure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
+    pretend(tmp_path, "bjobs", "", "No unfinished job found", status=255)
+    assert asyncio.run(CLUSTERS["lsf"].listing.jobs()) == set()
+
+
+def test_a_system_that_is_not_there_does_not_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", os.devnull)
+    assert asyncio.run(CLUSTERS["oar"].listing.jobs()) is None
+
+
+def test_the_number_of_a_job_without_one_fits_none() -> None:
+    assert number("?") == -1

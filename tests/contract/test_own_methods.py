@@ -1,0 +1,125 @@
+"""Methods in the user's own file, without touching the package: the page docs/add-a-method.md, executed."""
+
+import importlib.util
+import json
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+import dtoken
+from dtoken.algorithms import method_class
+from dtoken.algorithms.base import never
+from dtoken.cli.run import main
+from dtoken.compiled import _CacheFile
+from dtoken.engine.executor import executor
+from tests.conftest import ROOT
+
+BLOCKS = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "add-a-method.md").read_text(), re.DOTALL)
+
+
+def load(file: Path) -> ModuleType:
+    """A module as it is now, not as it was imported before."""
+    spec = importlib.util.spec_from_file_location(file.stem, file)
+    assert spec is not None
+    assert spec.loader is not None
+    module = sys.modules[file.stem] = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture(scope="module")
+def my_methods(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ModuleType]:
+    file = tmp_path_factory.mktemp("mine") / "my_methods.py"
+    file.write_text(BLOCKS[0])
+    yield load(file)
+    del sys.modules["my_methods"]
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("DTOKEN_STORE", str(tmp_path / "stores"))
+    return tmp_path
+
+
+def command(*words: str) -> int:
+    return main(["data.rows=60", "data.features=4", "nodes=4", "problem.sigma=0.1", "hydra.run.dir=run", *words])
+
+
+def test_the_page_has_a_method_and_its_check(my_methods: ModuleType, here: Path) -> None:
+    assert len(BLOCKS) == 2
+    exec(BLOCKS[1], {})
+
+
+def test_it_runs_from_the_command_line_to_the_optimum(my_methods: ModuleType, here: Path) -> None:
+    assert command("algorithm._target_=my_methods.WalkSAGA", "stop.suboptimality=1e-10", "stop.passes=5000") == 0
+    summary = json.loads(Path("run/summary.json").read_text())
+    assert summary["algorithm"] == "walksaga"
+    assert summary["end"]["suboptimality"] <= 1e-10
+    assert summary["predicted_rate"] is None
+
+
+def test_its_fields_are_its_keys(my_methods: ModuleType, here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert command("algorithm._target_=my_methods.WalkSAGA", "algorithm.stp=1") == 2
+    assert "algorithm.stp is not a key of WalkSAGA. Did you mean algorithm.step?" in capsys.readouterr().err
+    assert command("algorithm._target_=my_methods.WalkSAGA", "algorithm.step=long") == 2
+    assert "algorithm.step=long is not a number" in capsys.readouterr().err
+    assert command("algorithm._target_=my_methods.WalkSAGA", "algorithm.step=0.5", "theory=only") == 0
+    assert "step=0.5" in capsys.readouterr().out
+
+
+def test_equal_bits_and_resuming(my_methods: ModuleType, here: Path) -> None:
+    def go(jumps: int, threads: int, folder: str) -> Any:
+        return dtoken.run(
+            {"kind": "synthetic", "rows": 60, "features": 4}, 4, my_methods.WalkSAGA(), "ring", sigma=0.1,
+            stop={"jumps": jumps}, threads=threads, directory=folder,
+        )  # fmt: skip
+
+    whole = go(300, 1, "whole")
+    go(130, 2, "half")
+    assert go(300, 4, "half").tokens.tobytes() == whole.tokens.tobytes()
+
+
+def test_a_changed_helper_is_compiled_again(here: Path) -> None:
+    """Machine code of methods outside the package is found by their whole file, not by the text of their steps."""
+    file = here / "mine.py"
+    text = "from dtoken.compiled import compiled\n\n\n@compiled\ndef half(x):\n    return x / 2\n\n\n"
+    text += "@compiled\ndef step(x):\n    return half(x)\n"
+    names = []
+    for version in (text, text, text.replace("x / 2", "x * 0.25")):
+        file.write_text(version)
+        names.append(load(file).step._uuid)
+    del sys.modules["mine"]
+    assert names[0] == names[1] != names[2]
+
+
+def test_what_is_not_a_method_is_refused(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert command("algorithm._target_=pathlib.Path") == 2
+    assert "algorithm._target_=pathlib.Path is not a dataclass; see docs/add-a-method.md" in capsys.readouterr().err
+    assert command("algorithm._target_=dtoken.schedule.clock.TimeModel") == 2
+    assert "is not a method: it has no token_start" in capsys.readouterr().err
+    assert command("algorithm._target_=no_such_module.Method") == 2
+    assert "cannot be imported" in capsys.readouterr().err
+
+
+def test_cached_code_of_a_method_that_is_gone_is_ignored(here: Path) -> None:
+    file = here / "mine.py"
+    file.write_text("class State:\n    pass\n")
+    cache = _CacheFile(str(here), "executor", "stamp")
+    cache._save_index({load(file).State: "code"})
+    assert len(cache._load_index()) == 1
+    del sys.modules["mine"]
+    assert cache._load_index() == {}
+
+
+def test_every_set_of_steps_has_its_own_cache(my_methods: ModuleType) -> None:
+    """A file with types of one method could not be read where only another one can be imported."""
+    walkman = method_class("walkman")
+    kernels = [executor(never, visit, None) for visit in (my_methods.visit, walkman.visit)]
+    names = [kernel._cache._cache_file._index_name for kernel in kernels]
+    assert names[0] != names[1]

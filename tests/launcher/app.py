@@ -1,0 +1,53 @@
+"""A small Hydra application whose jobs go wrong in every way; each start of a job leaves a line in the file ``ran``."""
+
+import os
+import signal
+import sys
+import time
+
+import hydra
+from omegaconf import DictConfig
+
+
+def started(cfg: DictConfig) -> None:
+    with open(cfg.ran, "a") as file:
+        file.write(f"{cfg.what}\n")
+
+
+def wait_for(path: str) -> None:
+    while not os.path.exists(path):
+        time.sleep(0.05)
+
+
+@hydra.main(version_base="1.3", config_path=None, config_name=None)
+def main(cfg: DictConfig) -> float:
+    started(cfg)
+    print("a job prints", cfg.what)
+    match cfg.what.rstrip("0123456789"):
+        case "raise":
+            raise ValueError("no such thing")
+        case "exit":
+            os._exit(7)
+        case "quit":
+            sys.exit(3)
+        case "kill":
+            os.kill(os.getpid(), signal.SIGKILL)
+        case "crash":
+            os.kill(os.getpid(), signal.SIGSEGV)
+        case "memory":
+            hoard = []
+            while True:
+                hoard.append(bytearray(b"x" * 2**24))
+                time.sleep(0.02)
+        case "hang":
+            time.sleep(600)
+        case "once" if not os.path.exists(f"{cfg.ran}.once"):  # a worker that dies under a healthy job
+            open(f"{cfg.ran}.once", "w").close()
+            os.kill(os.getpid(), signal.SIGKILL)
+        case "slow":
+            wait_for(f"{cfg.ran}.go")
+    return 0.5
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,97 @@
+"""Sweeps of the small application in processes of their own."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import psutil
+import pytest
+
+APP = Path(__file__).with_name("app.py")
+SECONDS = 120
+
+
+class Ended(NamedTuple):
+    status: int
+    out: str
+    err: str
+
+
+class Sweeps:
+    """Starts sweeps in an empty folder; ``ran`` counts how often each job was started."""
+
+    def __init__(self, folder: Path, command: list[str]) -> None:
+        self.folder, self.command = folder, command
+        self.processes: list[subprocess.Popen[str]] = []
+
+    def start(self, *words: str) -> subprocess.Popen[str]:
+        process = subprocess.Popen(
+            [*self.command, "hydra.sweep.dir=all", *words],
+            cwd=self.folder,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+        )
+        self.processes.append(process)
+        return process
+
+    def end(self, process: subprocess.Popen[str]) -> Ended:
+        out, err = process.communicate(timeout=SECONDS)
+        return Ended(process.returncode, out, err)
+
+    def run(self, *words: str) -> Ended:
+        return self.end(self.start(*words))
+
+    def ran(self) -> Counter[str]:
+        return Counter((self.folder / "ran").read_text().split())
+
+    def jobs(self) -> dict[str, dict[str, Any]]:
+        """The jobs of the manifest by what they do."""
+        jobs = json.loads((self.folder / "all/manifest.json").read_text())["jobs"]
+        return {word.partition("=")[2]: job for job in jobs for word in job["overrides"] if word.startswith("+what=")}
+
+    def wait(self, condition: Callable[[], bool]) -> None:
+        began = time.monotonic()
+        while not condition():
+            assert time.monotonic() - began < SECONDS
+            assert self.processes[-1].poll() is None, self.processes[-1].communicate()
+            time.sleep(0.05)
+
+    def started(self, what: str) -> Callable[[], bool]:
+        return lambda: (self.folder / "ran").exists() and what in self.ran()
+
+    def left_behind(self, session: int) -> list[str]:
+        """Processes of a sweep that still live a few seconds after its driver."""
+        began = time.monotonic()
+        while found := [p for p in psutil.pids() if _session(p) == session]:
+            if time.monotonic() - began > 20:
+                return [" ".join(psutil.Process(p).cmdline()) for p in found]
+            time.sleep(0.1)
+        return []
+
+
+def _session(pid: int) -> int | None:
+    try:
+        dead = psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
+        return None if dead else os.getsid(pid)
+    except (OSError, psutil.Error):
+        return None
+
+
+@pytest.fixture
+def sweeps(tmp_path: Path) -> Iterator[Sweeps]:
+    app = [sys.executable, str(APP), "-m", "hydra/launcher=dask", "hydra.launcher.workers=2", f"+ran={tmp_path}/ran"]
+    found = Sweeps(tmp_path, app)
+    yield found
+    for process in found.processes:
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.communicate()

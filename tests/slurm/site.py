@@ -1,0 +1,241 @@
+"""A real SLURM on this one machine, without systemd, cgroups or anything in /etc: munged, slurmctld and emulated nodes.
+
+Everything lives in one folder, listens on free ports of this machine, and ends with the context. By hand:
+
+    python -m tests.slurm.site bash     # a shell in which sbatch, squeue and the others talk to it
+"""
+
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+NODES, CPUS, MEGABYTES = 4, 2, 8000  # declared, not checked against the machine
+START_SECONDS = 60.0
+END_SECONDS = 30.0
+
+# Jobs in "urgent" push out those in "spot"; "spotrq" would put them back into the queue. KillWait is the time between
+# SIGTERM and SIGKILL. pgid: a worker whose shell died first is found all the same; cgroups do not exist in containers.
+CONFIGURATION = """\
+ClusterName=tests
+SlurmctldHost={host}(127.0.0.1)
+SlurmctldPort={port}
+SlurmUser={user}
+SlurmdUser={user}
+AuthType=auth/munge
+AuthInfo=socket={folder}/munge/socket
+CredType=cred/munge
+StateSaveLocation={folder}/state
+SlurmdSpoolDir={folder}/spool/%n
+SlurmctldPidFile={folder}/slurmctld.pid
+SlurmdPidFile={folder}/slurmd.%n.pid
+SlurmctldLogFile={folder}/log/slurmctld.log
+SlurmdLogFile={folder}/log/slurmd.%n.log
+PlugStackConfig={folder}/plugstack.conf
+ProctrackType=proctrack/pgid
+TaskPlugin=task/none
+JobAcctGatherType=jobacct_gather/none
+AccountingStorageType=accounting_storage/none
+JobCompType=jobcomp/filetxt
+JobCompLoc={folder}/log/jobs.txt
+MailProg=/bin/true
+MpiDefault=none
+SwitchType=switch/none
+SelectType=select/cons_tres
+SelectTypeParameters=CR_CPU_Memory
+SlurmdParameters=config_overrides
+DefMemPerCPU=500
+SchedulerType=sched/backfill
+SchedulerParameters=batch_sched_delay=0,sched_interval=2,bf_interval=2,sched_min_interval=0
+KillWait=10
+MinJobAge=300
+ReturnToService=2
+SlurmctldTimeout=60
+SlurmdTimeout=300
+TCPTimeout=5
+PreemptType=preempt/partition_prio
+PreemptMode=REQUEUE
+JobRequeue=1
+{nodes}
+PartitionName=main Nodes=ALL Default=YES MaxTime=INFINITE State=UP PriorityTier=5 PreemptMode=OFF
+PartitionName=spot Nodes=ALL MaxTime=INFINITE State=UP PriorityTier=1 PreemptMode=CANCEL
+PartitionName=spotrq Nodes=ALL MaxTime=INFINITE State=UP PriorityTier=1 PreemptMode=REQUEUE
+PartitionName=urgent Nodes=ALL MaxTime=INFINITE State=UP PriorityTier=10 PreemptMode=OFF
+"""
+
+
+def missing() -> str | None:
+    """Why there can be no SLURM here; None: there can."""
+    absent = [name for name in ("munged", "slurmctld", "slurmd", "sbatch") if _program(name) is None]
+    return f"no {', '.join(absent)} here (Debian: slurm-wlm and munge)" if absent else None
+
+
+@dataclass(frozen=True)
+class Site:
+    """A SLURM that runs."""
+
+    folder: Path
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """What makes SLURM's commands talk to it."""
+        return {"SLURM_CONF": str(self.folder / "slurm.conf")}
+
+    def call(self, *command: str) -> str:
+        """What a command of SLURM prints."""
+        done = subprocess.run(
+            command, env=os.environ | self.environment, capture_output=True, text=True, timeout=60, check=True
+        )
+        return done.stdout.strip()
+
+    def jobs(self, state: str = "R", name: str | None = None) -> list[str]:
+        """The ids of the jobs in a state (R: running, PD: waiting), oldest first."""
+        command = ["squeue", "--noheader", "--format=%A", "--sort=i", f"--states={state}"]
+        return self.call(*command, *([f"--name={name}"] if name else [])).split()
+
+    def state(self, job: str) -> str:
+        """How a job is or ended, as CANCELLED, TIMEOUT or PREEMPTED."""
+        return next(
+            word.removeprefix("JobState=")
+            for word in self.call("scontrol", "--oneliner", "show", "job", job).split()
+            if word.startswith("JobState=")
+        )
+
+    def submit(self, *arguments: str) -> str:
+        """Submit a job and return its id."""
+        return self.call("sbatch", "--parsable", "--output=/dev/null", *arguments)
+
+
+@contextmanager
+def slurm() -> Iterator[Site]:
+    """Start a SLURM; its jobs and daemons end with the context."""
+    folder = Path(tempfile.mkdtemp(prefix="slurm-", dir="/tmp"))  # short: a socket's path has at most 107 characters
+    folder.chmod(0o755)  # munge insists that others can reach its socket
+    site = Site(folder)
+    with ExitStack() as stack:
+        stack.callback(shutil.rmtree, folder, ignore_errors=True)
+        _write_files(folder)
+        stack.enter_context(_munge(folder))
+        stack.callback(_end_escaped, site)
+        stack.enter_context(_daemon(site, "slurmctld", "-D", "-c"))
+        for node in range(1, NODES + 1):
+            stack.enter_context(_daemon(site, "slurmd", "-D", "-N", f"n{node}"))
+        stack.callback(_end_jobs, site)
+        _wait(lambda: site.call("sinfo", "-h", "-N", "-p", "main", "-o", "%T").split().count("idle") == NODES, folder)
+        yield site
+
+
+def _write_files(folder: Path) -> None:
+    for name in ("state", "spool", "log"):
+        (folder / name).mkdir()
+    (folder / "plugstack.conf").touch()
+    host = socket.gethostname().split(".")[0]
+    control, *ports = _free_ports(NODES + 1)
+    nodes = "\n".join(
+        f"NodeName=n{node} NodeHostname={host} NodeAddr=127.0.0.1 Port={port} CPUs={CPUS} RealMemory={MEGABYTES}"
+        for node, port in enumerate(ports, start=1)
+    )
+    user = subprocess.run(["id", "-un"], capture_output=True, text=True, check=True).stdout.strip()
+    text = CONFIGURATION.format(host=host, port=control, user=user, folder=folder, nodes=nodes)
+    (folder / "slurm.conf").write_text(text)
+
+
+def _free_ports(count: int) -> list[int]:
+    with ExitStack() as stack:
+        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
+        for each in sockets:
+            each.bind(("127.0.0.1", 0))
+        return [int(each.getsockname()[1]) for each in sockets]
+
+
+@contextmanager
+def _munge(folder: Path) -> Iterator[None]:
+    """The daemon by which users prove who they are, with a key and a socket of its own."""
+    own = folder / "munge"
+    own.mkdir(mode=0o755)
+    key = own / "key"
+    key.touch(mode=0o600)
+    key.write_bytes(os.urandom(1024))
+    files = [f"--{name}-file={own / name}" for name in ("key", "pid", "log", "seed")]
+    command = [str(_program("munged")), "--foreground", f"--socket={own / 'socket'}", *files]
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        _wait((own / "socket").exists, folder)
+        yield
+    finally:
+        _end(process)
+
+
+@contextmanager
+def _daemon(site: Site, name: str, *arguments: str) -> Iterator[None]:
+    with (site.folder / "log" / "daemons.txt").open("ab") as log:
+        process = subprocess.Popen(
+            [str(_program(name)), *arguments], env=os.environ | site.environment, stdout=log, stderr=log
+        )
+    try:
+        yield
+    finally:
+        _end(process)
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    process.terminate()
+    try:
+        process.wait(END_SECONDS)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+
+
+def _end_jobs(site: Site) -> None:
+    """Cancel all jobs and wait for them: their processes would outlive the daemons."""
+    with suppress(subprocess.SubprocessError):
+        user = str(os.getuid())
+        site.call("scancel", "--state=PENDING", f"--user={user}")
+        site.call("scancel", f"--user={user}")
+        began = time.monotonic()
+        while site.call("squeue", "-h") and time.monotonic() < began + END_SECONDS:
+            if time.monotonic() > began + 3:
+                site.call("scancel", "--full", "--signal=KILL", f"--user={user}")
+            time.sleep(0.1)
+
+
+def _end_escaped(site: Site) -> None:
+    """Kill processes of jobs that SLURM lost sight of: their environment names this site and a job."""
+    mark = f"SLURM_CONF={site.folder / 'slurm.conf'}".encode()
+    for path in Path("/proc").glob("[0-9]*/environ"):
+        with suppress(OSError):
+            words = path.read_bytes().split(b"\0")
+            if mark in words and any(word.startswith(b"SLURM_JOB_ID=") for word in words):
+                os.kill(int(path.parent.name), 9)
+
+
+def _wait(ready: Callable[[], bool], folder: Path) -> None:
+    began = time.monotonic()
+    while True:
+        with suppress(subprocess.CalledProcessError):
+            if ready():
+                return
+        if time.monotonic() > began + START_SECONDS:
+            logs = "\n".join(path.read_text()[-2000:] for path in sorted((folder / "log").iterdir()))
+            raise RuntimeError(f"SLURM did not start\n{logs}")
+        time.sleep(0.1)
+
+
+def _program(name: str) -> str | None:
+    return shutil.which(name, path=os.pathsep.join([os.environ.get("PATH", ""), "/usr/sbin", "/sbin"]))
+
+
+if __name__ == "__main__":
+    reason = missing()
+    if reason is not None:
+        sys.exit(reason)
+    with slurm() as here:
+        sys.exit(subprocess.call(sys.argv[1:] or ["bash"], env=os.environ | here.environment))

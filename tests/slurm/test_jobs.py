@@ -1,0 +1,131 @@
+"""Workers in jobs of a real SLURM: what happens when jobs are cancelled, killed, refused, and when the driver is."""
+
+import os
+import signal
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hydra_plugins.dask_launcher.cluster import CLUSTERS, keeper
+from tests.slurm.site import Site
+
+Until = Callable[[Callable[[], object]], None]
+NEVER = {"job_extra_directives": ["--begin=now+1hour"]}
+
+
+def jobs(shared: Path, **keys: Any) -> Any:
+    return CLUSTERS["slurm"](**{"workers": 1, "memory": "500MB", "shared": shared} | keys)
+
+
+def own_job(seconds: float = 0.0) -> str:
+    time.sleep(seconds)
+    return os.environ["SLURM_JOB_ID"]
+
+
+def poison() -> None:
+    os._exit(1)
+
+
+def test_a_cancelled_job_finishes_its_task_hands_over_its_results_and_is_replaced(
+    site: Site, shared: Path, until: Until
+) -> None:
+    with jobs(shared, workers=2).open() as connection:
+        client = connection.client
+        client.wait_for_workers(2, timeout=60)
+        first, second = site.jobs()
+        (folder,) = shared.glob("tls@*")
+        assert folder.stat().st_mode & 0o077 == 0
+        assert all(path.stat().st_mode & 0o077 == 0 for path in folder.iterdir())
+        address = next(key for key, job in client.run(own_job).items() if job == first)
+        held = client.submit(own_job, workers=[address], allow_other_workers=True, pure=False)
+        assert held.result() == first
+        running = client.submit(own_job, 2.0, workers=[address], allow_other_workers=True, pure=False)
+        until(lambda: client.processing()[address])
+        site.call("scancel", first)
+        until(lambda: first not in site.jobs("R,CG"))
+        assert (held.result(), running.result()) == (first, first)  # moved to the other worker, not run again
+        until(lambda: len(site.jobs()) == 2)
+        assert set(site.jobs()) > {second}
+        client.wait_for_workers(2, timeout=60)
+        assert len(set(client.run(own_job).values())) == 2
+    assert not list(shared.glob("tls@*"))
+    until(lambda: not site.jobs("PD,R,CG"))
+
+
+def test_a_worker_that_dies_is_started_again_in_its_job(site: Site, shared: Path) -> None:
+    with jobs(shared, workers=2, jobs=1, cores=1).open() as connection:
+        client = connection.client
+        client.wait_for_workers(2, timeout=60)
+        (job,) = site.jobs()
+        assert "CPUs/Task=2" in site.call("scontrol", "show", "job", job)
+        dying = client.submit(poison, pure=False)
+        time.sleep(1)
+        dying.cancel()
+        client.wait_for_workers(2, timeout=60)
+        assert client.submit(own_job, pure=False).result(timeout=60) == job
+
+
+def test_a_job_that_ends_before_it_starts_is_replaced(site: Site, shared: Path, until: Until) -> None:
+    with jobs(shared, options=NEVER).open() as connection:
+        (first,) = site.jobs("PD")
+        site.call("scancel", first)
+        until(lambda: site.jobs("PD") not in ([], [first]))
+        assert len(site.jobs("PD")) == 1
+        assert connection.trouble() is None
+    until(lambda: not site.jobs("PD"))
+
+
+def test_jobs_that_cannot_start_their_worker_are_given_up(
+    site: Site, shared: Path, until: Until, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(keeper, "GIVE_UP", 2)
+    with jobs(shared, options={"job_script_prologue": ["exit 3"]}).open() as connection:
+        until(connection.trouble)
+        assert "ended before a worker had reported" in str(connection.trouble())
+        assert str(shared / "logs") in str(connection.trouble())
+
+
+def test_a_refused_job_is_told_at_once(site: Site, shared: Path) -> None:
+    with pytest.raises(ValueError, match="slurm refuses the job: sbatch: error: invalid partition specified: nowhere"):
+        jobs(shared, queue="nowhere").open().__enter__()
+    assert not list(shared.glob("tls@*"))
+
+
+def test_a_worker_ends_before_its_time_limit_without_losing_its_task(site: Site, shared: Path, until: Until) -> None:
+    with jobs(shared, walltime="00:00:05").open() as connection:  # SLURM itself counts in minutes
+        client = connection.client
+        client.wait_for_workers(1, timeout=60)
+        (first,) = site.jobs()
+        ran = [first]
+        while ran[-1] == first:
+            ran.append(client.submit(own_job, 0.5, pure=False).result(timeout=60))
+        assert len(ran) > 2
+        until(lambda: first not in site.jobs("R,CG"))
+        assert site.state(first) == "COMPLETED"
+
+
+def test_jobs_end_by_themselves_when_the_driver_is_killed(
+    site: Site, shared: Path, until: Until, python: Callable[..., Any]
+) -> None:
+    driver = python(
+        "-c",
+        f"""
+import time
+from pathlib import Path
+from hydra_plugins.dask_launcher.cluster import CLUSTERS
+with CLUSTERS["slurm"](workers=1, memory="500MB", shared=Path({str(shared)!r})).open() as connection:
+    connection.client.wait_for_workers(1)
+    Path({str(shared)!r}, "ready").touch()
+    time.sleep(600)
+""",
+    )
+    until((shared / "ready").exists)
+    os.kill(driver.pid, signal.SIGKILL)
+    driver.wait()
+    until(lambda: not site.jobs("R"))
+    (left,) = shared.glob("tls@*")
+    with jobs(shared, options=NEVER).open():
+        assert not left.exists()  # the next run on this machine tidies up

@@ -1,0 +1,72 @@
+"""The curves of the paper's figure, from the directory of a sweep (+experiment=paper)."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+import dtoken
+
+NAMES = {
+    ("token", 1): "Token, K=1",
+    ("token", 4): "Token, K=4",
+    ("tvr", 1): "TVR, K=1",
+    ("tvr", 4): "TVR, K=4",
+    ("tavr", 1): "TAVR, K=1",
+    ("tavr", 4): "TAVR, K=4",
+    ("walkman", None): "Walkman",
+    ("gd", "all_to_all"): "GD, all to all",
+    ("gd", "ring"): "GD, ring",
+    ("extra", None): "EXTRA",
+}
+COLUMNS = ("jumps", "gradients", "time")
+
+
+@dataclass(frozen=True)
+class Curves:
+    """Trajectories by graph, curve and seed, all of one communication time."""
+
+    runs: Mapping[tuple[str, str, int], pd.DataFrame]
+    rows: int  # of a node
+    tau_comm: float
+    data: str
+
+    def names(self, graph: str) -> list[str]:
+        """The curves of a graph, in the order of the legend."""
+        return [name for name in NAMES.values() if any(key[:2] == (graph, name) for key in self.runs)]
+
+    def of(self, graph: str, name: str) -> list[pd.DataFrame]:
+        """The trajectories of a curve, one per seed."""
+        return [run for key, run in self.runs.items() if key[:2] == (graph, name)]
+
+    def needed(self, graph: str, name: str, column: str, accuracy: float) -> float:
+        """What it took to come to ``accuracy`` for the first time: the median over seeds, infinite if not reached."""
+        amounts = [first_crossing(run, column, accuracy) for run in self.of(graph, name)]
+        return float(np.median(amounts)) if amounts else float("nan")
+
+
+def first_crossing(run: pd.DataFrame, column: str, accuracy: float) -> float:
+    """The value of ``column`` at the first record point whose suboptimality is at most ``accuracy``."""
+    reached = run.index[run["suboptimality"] <= accuracy]
+    return float(run.loc[reached[0], column]) if len(reached) else float("inf")
+
+
+def load_curves(sweep: Path, tau_comm: float | None = None) -> Curves:
+    """Read a sweep; ``tau_comm`` chooses among several communication times, otherwise the most frequent one."""
+    results = dtoken.load(sweep)
+    found: dict[tuple[str, str, int], pd.DataFrame] = {}
+    times = [summary["config"]["time"]["tau_comm"] for summary in results.summaries.values()]
+    wanted = max(set(times), key=times.count) if tau_comm is None else tau_comm
+    rows, data = 0, ""
+    for name, summary in results.summaries.items():
+        config, algorithm = summary["config"], summary["config"]["algorithm"]
+        variant = algorithm.get("tokens", algorithm.get("allreduce"))
+        key = (summary["algorithm"], variant)
+        if key not in NAMES or config["time"]["tau_comm"] != wanted:
+            continue
+        trajectory = results.trajectories[results.trajectories["run"] == name].reset_index(drop=True)
+        found[config["graph"]["kind"], NAMES[key], config["seed"]] = trajectory
+        rows, data = summary["data"]["rows"] // summary["data"]["nodes"], config["data"]["kind"]
+    return Curves(found, rows, wanted, data)

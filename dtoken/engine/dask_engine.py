@@ -99,6 +99,11 @@ class DaskEngine:
         """How many workers host nodes now."""
         return len(self._workers)
 
+    def adopt(self, experiment: Experiment) -> None:
+        """Go to the very start of an experiment that differs from this one in its constants only."""
+        self._experiment = experiment
+        self._persistently(lambda: self._call(worker.adopt, self._assignment()))
+
     def run(self, events: Events, start: Start, offset: int) -> None:
         """Note events that are to happen; ``settle`` makes them happen."""
         if events.size:

@@ -73,7 +73,7 @@ def choose(experiment: Experiment, engine: "LocalEngine | DaskEngine", threads: 
     if isinstance(engine, LocalEngine):
         times, workers = measure_times(experiment, threads, reads), threads
     else:
-        hop, workers = engine.hop_seconds or 0.0, engine.workers
+        hop, workers = min(engine.hop_seconds, default=0.0), engine.workers
         times = measure_times(experiment, 1, reads)._replace(hop=hop)
     tokens = len(experiment.start.positions)
     value = choose_p_comm(experiment.constants.balanced, times, tokens, experiment.law.jumps, workers)

@@ -15,9 +15,9 @@ from dtoken.algorithms.contract import Models
 from dtoken.data.remote import open_store
 from dtoken.engine.assignment import Assignment, Segments, Stretch, Tally, subset
 from dtoken.engine.channel import Address, Listener, Mesh
+from dtoken.engine.draws import hosted_samples
 from dtoken.engine.executor import LEAVING, WAITING, executor, publish
 from dtoken.engine.hosting import Hosting
-from dtoken.engine.local import hosted_samples
 from dtoken.engine.memory import memory_need
 from dtoken.engine.parts import Part, put_part, take_part
 from dtoken.engine.plan import Plan, Traffic, make_plan
@@ -80,6 +80,14 @@ class Host:
         self._node_state, self._token_state = self._hosting.start(self._c)
         self._probe = np.zeros(sum(array[:1].nbytes for array in self._token_state), np.uint8)
         self._place_tokens(token_start, np.zeros(len(token_start), np.int64))
+
+    def adopt(self, assignment: Assignment) -> None:
+        """Go to the very start of a run that differs from this one in constants and schedule only."""
+        self.assignment, n = assignment, len(assignment.placement)
+        self._c = subset(assignment.constants, self.nodes, n)
+        self._segments.close()
+        self._segments = Segments(assignment.schedule)
+        self.reset()
 
     def _place_tokens(self, where: NDArray[np.int64], turns: NDArray[np.int64]) -> None:
         self._gathered.clear()

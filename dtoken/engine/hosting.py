@@ -26,11 +26,11 @@ class Hosting:
         self._method = method
         self.stream: Stream | None = None
         if room is None or not isinstance(shards, ShardStore):
-            self.rows: HostedRows = host(shards, nodes, loss)
+            self.rows: HostedRows = host(shards, nodes, loss, method.blocks)
             return
-        largest = 0 if method.draws_samples else max(shards.node_nonzeros[node] for node in nodes)
+        sample = method.blocks if method.draws_samples else None
         readers = READERS if room.read_ahead else 1
-        self.stream = Stream(RowCache(shards, nodes, loss, room.entries, largest, readers), room.read_ahead)
+        self.stream = Stream(RowCache(shards, nodes, loss, room.entries, sample, readers), room.read_ahead)
         self.rows = self.stream.cache.rows
 
     def start(self, c: Arrays) -> tuple[Arrays, Arrays]:

@@ -97,9 +97,13 @@ def memory_need(
     states = start(SimpleNamespace(n=n), _sizes_only(hosted, rows, features))
     kept = sum(array.nbytes for state in states for array in state)
     copies = (hosted + 2 * len(method.token_start(n))) * features * 8
-    drawn = SAMPLE_BYTES if method.draws_samples else 0
-    largest = 0 if method.draws_samples else max(node_nonzeros, default=0)
-    return MemoryNeed(hosted, features, rows, sum(node_nonzeros), largest, kept + copies, (ROW_BYTES + drawn) * rows)
+    drawn = SAMPLE_BYTES / method.blocks.rows if method.draws_samples else 0
+    densest = max((entries / max(1, m) for entries, m in zip(node_nonzeros, node_rows, strict=True)), default=0)
+    of_block = math.ceil(method.blocks.rows * densest) if method.blocks.rows > 1 else 0
+    largest = of_block if method.draws_samples else max(node_nonzeros, default=0)
+    return MemoryNeed(
+        hosted, features, rows, sum(node_nonzeros), largest, kept + copies, math.ceil((ROW_BYTES + drawn) * rows)
+    )
 
 
 def _sizes_only(hosted: int, rows: int, features: int) -> HostedRows:
@@ -108,7 +112,7 @@ def _sizes_only(hosted: int, rows: int, features: int) -> HostedRows:
     per_row, places = np.broadcast_to(floats, rows), np.broadcast_to(integers, rows)
     first, w = np.broadcast_to(integers, hosted + 1), np.broadcast_to(floats, hosted)
     none, no_index = np.empty(0), np.empty(0, np.uint32)
-    return HostedRows(none, no_index, places, places, per_row, per_row, first, w, features, 0, 0.0)
+    return HostedRows(none, no_index, places, places, per_row, per_row, first, w, features, 0, 0.0, 1)
 
 
 def parse_memory(key: str, value: int | float | str | None) -> int | None:

@@ -9,15 +9,17 @@ two pieces (`Change`): compiled steps never notice. See docs/design/out-of-core.
 """
 
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dtoken.compiled import compiled
-from dtoken.data.row_files import RowFiles, Spans, row_digests
+from dtoken.data.row_files import ENTRY_BYTES, RowFiles, Spans, row_digests
 from dtoken.data.store import ShardStore
 from dtoken.errors import InputError
+from dtoken.problem.blocks import SINGLE_ROWS, Blocks, block_norms
 from dtoken.problem.hosted import HostedRows
 from dtoken.problem.kernels import squared_norms
 from dtoken.problem.losses import Loss
@@ -45,14 +47,20 @@ class RowCache:
         Whose rows, and the loss.
     entries
         Size of the arena.
-    largest
-        Most entries that a single step needs.
+    sample
+        What a step uses: blocks of rows; None: all rows of a node.
     readers
         Threads that read side by side.
     """
 
     def __init__(
-        self, store: ShardStore, nodes: Sequence[int], loss: Loss, entries: int, largest: int, readers: int = 1
+        self,
+        store: ShardStore,
+        nodes: Sequence[int],
+        loss: Loss,
+        entries: int,
+        sample: Blocks | None = SINGLE_ROWS,
+        readers: int = 1,
     ) -> None:
         if max((store.node_nonzeros[node] for node in nodes), default=0) >= 2**32:
             raise InputError("a node has more than 4,294,967,295 non-zeros, too many for engine.memory; use more nodes")
@@ -62,10 +70,24 @@ class RowCache:
         labels, norms = np.empty(first[-1]), np.empty(first[-1])
         data, indices = np.empty(entries), np.empty(entries, np.uint32)
         w = 1.0 / np.array(counts)
-        self.rows = HostedRows(data, indices, start, stop, labels, norms, first, w, store.d, loss.code, loss.curvature)
+        block = 1 if sample is None else sample.rows
+        self.rows = HostedRows(
+            data, indices, start, stop, labels, norms, first, w, store.d, loss.code, loss.curvature, block
+        )
         self._home = np.empty(first[-1], np.uint32)  # first entry of each row inside its node
         self._digest = np.empty(first[-1], np.uint32)
         self._scan(store, nodes)
+        if sample is not None and sample.rows > 1:
+            norms.fill(0.0)
+            of_blocks = block_norms(store, sample)
+            for i, node in enumerate(nodes):
+                norms[first[i] : first[i + 1] : sample.rows] = of_blocks[node]
+        largest = self._largest(sample)
+        if 2 * largest > entries:
+            raise InputError(
+                f"a step uses up to {largest:,} non-zeros, {ENTRY_BYTES * largest / 1e6:,.1f} MB, and there must be room "
+                f"for two, but engine.memory leaves {ENTRY_BYTES * entries / 1e6:,.1f} MB; use more memory, or smaller blocks"
+            )
         self._files = RowFiles(store, nodes, readers)
         self.piece = min(max(PIECE_ENTRIES, largest), entries // 2)
         self._contents: list[Rows] = [np.empty(0, np.int64)] * (entries // self.piece)  # rows of each part, by address
@@ -85,6 +107,15 @@ class RowCache:
                 self._home[part] = entry + block.indptr[:-1]
                 rows.start[part] = -1 - np.diff(block.indptr)  # absent, but the size is known: see `sizes`
                 row, entry = row + block.rows, entry + len(block.data)
+
+    def _largest(self, sample: Blocks | None) -> int:
+        """Most entries that a step uses."""
+        largest = 0
+        for first, last in pairwise(self.rows.first.tolist()):
+            sizes = self.sizes(np.arange(first, last))
+            step = last - first if sample is None else sample.rows
+            largest = max(largest, int(np.add.reduceat(sizes, np.arange(0, last - first, step)).max()))
+        return largest
 
     def sizes(self, rows: Rows) -> NDArray[np.int64]:
         """Entries of rows, in memory or not."""

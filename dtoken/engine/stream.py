@@ -143,16 +143,20 @@ class Piece(NamedTuple):
     """Events whose rows fit into a part of the arena."""
 
     events: Events
-    used: NDArray[np.int64]  # for each event the row that it uses, or the node all of whose rows it uses; -1: none
+    used: NDArray[np.int64]  # first row of the block that each event uses, or node all of whose rows it uses; -1: none
 
     def needed(self, rows: HostedRows, method: Method) -> Rows:
         """The rows that the events use, in increasing order."""
         used = np.unique(self.used)
         used = used[np.searchsorted(used, 0) :]
-        if method.draws_samples:
+        if not method.draws_samples:
+            parts = [np.arange(rows.first[i], rows.first[i + 1]) for i in used]
+            return np.concatenate(parts) if parts else np.empty(0, np.int64)
+        if rows.block == 1:
             return used
-        parts = [np.arange(rows.first[i], rows.first[i + 1]) for i in used]
-        return np.concatenate(parts) if parts else np.empty(0, np.int64)
+        ends = rows.first[np.searchsorted(rows.first, used, "right")]
+        found = used[:, None] + np.arange(rows.block)
+        return np.asarray(found[found < ends[:, None]])
 
 
 def cut(events: Events, slot: NDArray[np.int64], samples: Samples, stream: Stream, method: Method) -> Iterator[Piece]:
@@ -183,7 +187,9 @@ def _ends(
             row = row_of(samples, rows.first, i, events.draw[event])
             if row < 0:
                 continue
-            used[event], size = row, abs(rows.stop[row] - rows.start[row])
+            used[event], size = row, 0
+            for r in range(row, min(row + rows.block, rows.first[i + 1])):
+                size += abs(rows.stop[r] - rows.start[r])
         elif kind == LOCAL or visits_compute:
             used[event], size = i, entries[i] if seen[i] != count else 0
         else:

@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dtoken.compiled import compiled
+from dtoken.problem.blocks import SINGLE_ROWS, Blocks, block_norms
 from dtoken.problem.kernels import add_compensated, add_row, compensated, row_dot, squared_norms
 from dtoken.problem.losses import Loss, derivative, value
 from dtoken.problem.shards import Shards
@@ -20,15 +21,16 @@ class HostedRows(NamedTuple):
     start: NDArray[np.int64]  # (rows,) row r is data[start[r]:stop[r]]; negative: it is not in memory now
     stop: NDArray[np.int64]  # (rows,) not start[r + 1]: rows lie in any order where memory is short
     y: NDArray[np.float64]  # (rows,) labels
-    q: NDArray[np.float64]  # (rows,) squared norms ||a||^2
+    q: NDArray[np.float64]  # (rows,) squared norms ||a||^2; of a block of rows its q_ij at its first row, then 0
     first: NDArray[np.int64]  # (hosted + 1,) first row of each node
     w: NDArray[np.float64]  # (hosted,) weight 1 / m_i of each row of the node
     d: int  # number of features
     loss: int  # code of the loss
     c: float  # curvature bound of the loss: phi'' <= c
+    block: int  # rows of a sample; the last one of a node may have fewer
 
 
-def host(shards: Shards, nodes: Sequence[int], loss: Loss) -> HostedRows:
+def host(shards: Shards, nodes: Sequence[int], loss: Loss, blocks: Blocks = SINGLE_ROWS) -> HostedRows:
     """Read the shards of ``nodes`` into one set of arrays."""
     rows = [shards.node_rows[node] for node in nodes]
     entries = [shards.node_nonzeros[node] for node in nodes]
@@ -45,8 +47,12 @@ def host(shards: Shards, nodes: Sequence[int], loss: Loss) -> HostedRows:
             y[row:stop] = block.y
             squared_norms(block.data, block.indptr, q[row:stop])
             row, entry = stop, entry + size
-    w = 1.0 / np.array(rows)
-    return HostedRows(data, indices, start[:-1], start[1:], y, q, first, w, shards.d, loss.code, loss.curvature)
+    if blocks.rows > 1:
+        q[:], norms = 0.0, block_norms(shards, blocks)
+        for i, node in enumerate(nodes):
+            q[first[i] : first[i + 1] : blocks.rows] = norms[node]
+    w, code, c = 1.0 / np.array(rows), loss.code, loss.curvature
+    return HostedRows(data, indices, start[:-1], start[1:], y, q, first, w, shards.d, code, c, blocks.rows)
 
 
 @compiled

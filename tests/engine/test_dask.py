@@ -16,17 +16,19 @@ from distributed.comm.addressing import get_address_host
 
 import dtoken
 from dtoken.algorithms import METHODS, method_class
+from dtoken.algorithms.tvr import TVR
 from dtoken.data.ingest import ingest
 from dtoken.data.partition import Partition
 from dtoken.data.rcv1_like import Rcv1Like
 from dtoken.data.store import ShardStore
-from dtoken.engine import worker
+from dtoken.engine import timing, worker
 from dtoken.engine.channel import HELLO
 from dtoken.engine.dask_engine import DaskEngine
 from dtoken.engine.faults import Faults
 from dtoken.engine.memory import memory_need
 from dtoken.engine.worker import Hosts
 from dtoken.errors import InputError, RunError
+from dtoken.theory.local_work import Times
 from tests.engine.on_dask import (
     assert_equal,
     execute,
@@ -200,7 +202,7 @@ def test_the_api_uses_a_client_and_gives_what_the_local_engine_gives(
     assert logs[0].equals(logs[1])
     facts = found.summary["engine"]
     assert set(facts["workers"]) == {"0", "1"}
-    assert facts["tau_comm"] > 0
+    assert facts["tau_comm"] == min(facts["hop_seconds"]) > 0
     assert facts["tau_comp"] > 0
     assert facts["faults"] == 0
 
@@ -244,3 +246,34 @@ def test_workers_with_a_budget_give_the_same_bits(tmp_path: Path, cluster: Local
         assert state_of(local) == state_of(engine)
     with pytest.raises(InputError, match=r"The state of \d nodes .* Use engine.memory>=\d+MB"):
         DaskEngine(client, experiment, store.path, memory=budget // 2)
+
+
+def test_equal_bits_with_blocks_of_rows(cluster: LocalCluster, client: Client, store: ShardStore) -> None:
+    scale(cluster, client, 2)
+    for smoothness in ("batch", "theory"):
+        experiment = make_experiment(store, TVR(tokens=2, block_rows=7, smoothness=smoothness))
+        with local_engine(experiment, store) as local, DaskEngine(client, experiment, store.path) as engine:
+            assert_equal(execute(experiment, engine), execute(experiment, local))
+            assert state_of(engine) == state_of(local)
+
+
+def test_p_comm_is_chosen_by_the_hops_of_the_cluster(
+    cluster: LocalCluster, client: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Workers take over the constants of the choice; the same value gives the same bits on another engine."""
+    scale(cluster, client, 2)
+    monkeypatch.setattr(timing, "measure_times", lambda *_: Times(local=1e-9, visit=1e-9, hop=0.0))
+    settings: dict[str, Any] = {
+        "data": {"kind": "synthetic", "rows": 90, "features": 6, "store": str(tmp_path / "stores")},
+        "nodes": 4,
+        "stop": {"passes": 10},
+    }
+    method = {"_target_": "tvr", "p_comm": "auto"}
+    chosen = dtoken.run(algorithm=method, engine="dask", client=client, **settings)
+    choice, constants = chosen.summary["p_comm"], chosen.summary["constants"]
+    assert choice["seconds"]["hop"] == chosen.summary["engine"]["tau_comm"]
+    assert choice["workers"] == 2
+    assert constants["p_comm"] == choice["value"] == constants["balanced"] / 4
+    local = dtoken.run(algorithm=method | {"p_comm": choice["value"]}, **settings)
+    assert local.theta.tobytes() == chosen.theta.tobytes()
+    assert local.trajectory.drop(columns="wall").equals(chosen.trajectory.drop(columns="wall"))

@@ -36,7 +36,13 @@ from tests.conftest import Rows
 from tests.engine.small import setup
 
 NODES, FEATURES = 5, 12
-DRAWING = [TVR(tokens=2), TVR(tokens=3, compute="on_arrival", sampling="uniform"), TAVR(tokens=2), DVR()]
+DRAWING = [
+    TVR(tokens=2),
+    TVR(tokens=2, block_rows=4),
+    TVR(tokens=3, compute="on_arrival", sampling="uniform"),
+    TAVR(tokens=2),
+    DVR(),
+]
 WHOLE = [Token(tokens=2), Token(tokens=2, compute="on_arrival"), Walkman(), GD(), NIDS()]
 
 
@@ -96,7 +102,7 @@ class Trouble:
 @given(data=st.data())
 def test_any_budget_gives_the_same_bits(store: ShardStore, data: st.DataObject) -> None:
     method = data.draw(st.sampled_from([*DRAWING, *WHOLE]))
-    least = 2 * FEATURES if method.draws_samples else 2 * max(store.node_nonzeros)
+    least = 2 * FEATURES * method.blocks.rows if method.draws_samples else 2 * max(store.node_nonzeros)
     room = Room(data.draw(st.integers(least, sum(store.node_nonzeros) + 10)), data.draw(st.booleans()))
     threads = data.draw(st.integers(1, 3))
     cuts = sorted(data.draw(st.lists(st.integers(0, 400), max_size=4)))
@@ -107,7 +113,7 @@ def test_any_budget_gives_the_same_bits(store: ShardStore, data: st.DataObject) 
     expected = state_after(case, None, 1, [])
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(row_files, "open_for_reading", trouble)
-        patch.setattr(row_cache, "PIECE_ENTRIES", max(piece, FEATURES))
+        patch.setattr(row_cache, "PIECE_ENTRIES", max(piece, FEATURES * method.blocks.rows))
         found = state_after(case, room, threads, cuts)
     for x, y in zip(expected, found, strict=True):
         assert np.array_equal(x, y)
@@ -122,7 +128,7 @@ def test_the_needed_rows_are_in_memory(store: ShardStore, data: st.DataObject) -
     shards = [store.shard(node) for node in nodes]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(row_cache, "PIECE_ENTRIES", 4 * FEATURES)
-        cache = RowCache(store, nodes, get_loss("logistic"), entries, 0)
+        cache = RowCache(store, nodes, get_loss("logistic"), entries)
     total = sum(store.node_rows[node] for node in nodes)
     pieces = data.draw(st.lists(st.sets(st.integers(0, total - 1), max_size=4), min_size=1, max_size=12))
     before: list[int] = []
@@ -148,7 +154,7 @@ def test_what_is_needed_last_is_dropped_first(store: ShardStore) -> None:
     sizes = np.diff(store.shard(1).indptr)[rows]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(row_cache, "PIECE_ENTRIES", int(sizes.max()))
-        cache = RowCache(store, [1], get_loss("logistic"), int(sizes.max()) * 5, 0)
+        cache = RowCache(store, [1], get_loss("logistic"), int(sizes.max()) * 5)
     turns = [np.array([row]) for row in np.tile(rows, 6)]
     for number, needed in enumerate(turns):
         cache.commit(cache.load(needed, turns[number + 1 : number + 10]))

@@ -75,15 +75,15 @@ class RowFiles:
         while start < len(spans.node):
             stop = int(np.searchsorted(chunks[1], chunks[0][start] + self._most // 2, "left"))
             stop = max(stop, start + 1)
-            self._make_open(np.unique(np.concatenate([column[start:stop] for column in chunks])))
+            self._make_open(np.unique(np.concatenate([_distinct(column[start:stop]) for column in chunks])))
             self._read_opened(spans.between(start, stop), data, indices)
             start = stop
 
     def _chunks_of(self, spans: Spans) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Numbers of the first and the last chunk of each row: a row may lie in several."""
-        size, first = self._chunk[spans.node], self._first[spans.node]
-        last_entry = spans.entry + np.maximum(spans.size, 1) - 1
-        return first + spans.entry // size, first + last_entry // size
+        found = np.empty((2, len(spans.node)), np.int64)
+        _chunks(spans, self._chunk, self._first, found)
+        return found[0], found[1]
 
     def _make_open(self, chunks: NDArray[np.int64]) -> None:
         for chunk in chunks.tolist():
@@ -160,14 +160,35 @@ def open_for_reading(path: os.PathLike[str]) -> int:
     return handle
 
 
+def _distinct(ordered: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The different numbers of a list in increasing order."""
+    return ordered[np.flatnonzero(np.diff(ordered, prepend=-1))]
+
+
+@compiled
+def _chunks(spans: Any, size: Any, first: Any, out: Any) -> None:
+    for k in range(len(spans.node)):
+        node = spans.node[k]
+        out[0, k] = first[node] + spans.entry[k] // size[node]
+        out[1, k] = first[node] + (spans.entry[k] + max(spans.size[k], 1) - 1) // size[node]
+
+
 @compiled
 def row_digest(bits: NDArray[np.uint64], indices: NDArray[np.uint32], start: int, stop: int) -> np.uint32:
     """A digest of the entries from ``start`` to before ``stop``; ``bits`` are the values as integers."""
-    state = np.uint64(0xCBF29CE484222325)
-    for k in range(start, stop):
-        state = (state ^ bits[k] ^ (np.uint64(indices[k]) << np.uint64(20))) * np.uint64(0x9E3779B97F4A7C15)
-        state ^= state >> np.uint64(29)
-    return np.uint32(state >> np.uint64(32))
+    prime, a, b = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xCBF29CE484222325), np.uint64(0x84222325CBF29CE4)
+    shift, mixing = np.uint64(20), np.uint64(29)
+    k = start
+    while k + 1 < stop:  # two lanes, or every multiplication would wait for the one before
+        a = (a ^ bits[k] ^ (np.uint64(indices[k]) << shift)) * prime
+        b = (b ^ bits[k + 1] ^ (np.uint64(indices[k + 1]) << shift)) * prime
+        a ^= a >> mixing
+        b ^= b >> mixing
+        k += 2
+    if k < stop:
+        a = (a ^ bits[k] ^ (np.uint64(indices[k]) << shift)) * prime
+        a ^= a >> mixing
+    return np.uint32(((a ^ (b << np.uint64(1)) ^ (b >> np.uint64(63))) * prime) >> np.uint64(32))
 
 
 @compiled

@@ -176,19 +176,20 @@ def _chunks(spans: Any, size: Any, first: Any, out: Any) -> None:
 @compiled
 def row_digest(bits: NDArray[np.uint64], indices: NDArray[np.uint32], start: int, stop: int) -> np.uint32:
     """A digest of the entries from ``start`` to before ``stop``; ``bits`` are the values as integers."""
-    prime, a, b = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xCBF29CE484222325), np.uint64(0x84222325CBF29CE4)
-    shift, mixing = np.uint64(20), np.uint64(29)
-    k = start
-    while k + 1 < stop:  # two lanes, or every multiplication would wait for the one before
+    prime, shift = np.uint64(0x9E3779B97F4A7C15), np.uint64(20)
+    a = b = c = d = np.uint64(0xCBF29CE484222325)
+    whole = start + (stop - start) // 4 * 4
+    for k in range(start, whole, 4):  # four lanes, or every multiplication would wait for the one before
         a = (a ^ bits[k] ^ (np.uint64(indices[k]) << shift)) * prime
         b = (b ^ bits[k + 1] ^ (np.uint64(indices[k + 1]) << shift)) * prime
-        a ^= a >> mixing
-        b ^= b >> mixing
-        k += 2
-    if k < stop:
+        c = (c ^ bits[k + 2] ^ (np.uint64(indices[k + 2]) << shift)) * prime
+        d = (d ^ bits[k + 3] ^ (np.uint64(indices[k + 3]) << shift)) * prime
+    for k in range(whole, stop):
         a = (a ^ bits[k] ^ (np.uint64(indices[k]) << shift)) * prime
-        a ^= a >> mixing
-    return np.uint32(((a ^ (b << np.uint64(1)) ^ (b >> np.uint64(63))) * prime) >> np.uint64(32))
+    state = np.uint64(stop - start)
+    for lane in (a, b, c, d):  # the high bits, into which a lane carries its changes, back to the low ones
+        state = (state ^ lane ^ (lane >> np.uint64(32))) * prime
+    return np.uint32(state >> np.uint64(32))
 
 
 @compiled

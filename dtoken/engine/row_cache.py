@@ -186,16 +186,22 @@ def _arrange(
         elif following <= start[r] < following + size:
             moved[moves], room = r, room - (stop[r] - start[r])
             moves += 1
+    unknown = len(bounds) - 1
+    level_of, sizes_own = np.full(len(own), UNKNOWN, np.uint8), np.empty(len(own), np.int64)
+    here = 0
+    for k in range(len(own)):
+        r = own[k]
+        if low <= start[r] < low + size:  # else it was copied elsewhere
+            level_of[k], sizes_own[k] = min(rank[r], unknown), stop[r] - start[r]
+            here += 1
     stays = np.zeros(len(own), np.bool_)
-    staying, here, full = 0, 0, False
-    for level in range(len(bounds)):  # the last one: no use is known
+    staying, full = 0, False
+    for level in range(unknown + 1):
         for k in range(len(own)):
-            r = own[k]
-            if low <= start[r] < low + size and min(rank[r], len(bounds) - 1) == level:  # else it was copied elsewhere
-                here += 1
-                full = full or stop[r] - start[r] > room
+            if level_of[k] == level and not full:
+                full = sizes_own[k] > room
                 if not full:
-                    stays[k], room = True, room - (stop[r] - start[r])
+                    stays[k], room = True, room - sizes_own[k]
                     staying += 1
     for r in uses:
         rank[r] = UNKNOWN
@@ -205,7 +211,7 @@ def _arrange(
         if stays[k]:
             placed[count] = own[k]
             count += 1
-        elif low <= start[own[k]] < low + size:
+        elif level_of[k] != UNKNOWN:
             dropped[drops] = own[k]
             drops += 1
     placed[staying : staying + moves] = moved[:moves]

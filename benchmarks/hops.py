@@ -1,18 +1,22 @@
 """A hop of a token between two Dask workers, against a bare TCP ping-pong of the same payload, in one run.
 
-``python benchmarks/hops.py`` prints a table: median microseconds of one way, and the ratio to bare TCP.
+    python benchmarks/hops.py [--size small|full] [--json FILE]
+
+Medians of one way. Then many hops of a small token, and what the scheduler of Dask remembers of them: nothing.
 """
 
-import argparse
 import multiprocessing
 import socket
 import statistics
 import tempfile
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from multiprocessing.connection import Connection
 from pathlib import Path
+from typing import Any
 
-import numpy as np
+from common import Figures, arguments
 from distributed import Client, LocalCluster, Security
 
 from dtoken.algorithms.token import Token
@@ -28,6 +32,7 @@ from dtoken.schedule.clock import TimeModel
 from hydra_plugins.dask_launcher.cluster.connection import quiet
 
 MESSAGE_HEADER = 16  # bytes, as the token channel has them
+PAPER = 47_236  # features
 
 
 def receive(connection: socket.socket, into: memoryview) -> None:
@@ -66,40 +71,76 @@ def bare_tcp(size: int, trips: int) -> list[float]:
     return taken
 
 
-def between_workers(d: int, trips: int, tls: bool, root: Path) -> tuple[int, list[float]]:
-    store = ingest(Rcv1Like(rows=40, features=d, nonzeros=min(50, d // 2)), Partition(2), root=root)
+@contextmanager
+def two_workers(root: Path, d: int, nodes: int, tls: bool = False) -> Iterator[tuple[Client, DaskEngine, Any]]:
+    """Nodes of a tiny problem on two workers; every event is the visit of a token."""
+    store = ingest(Rcv1Like(rows=20 * nodes, features=d, nonzeros=min(50, d // 2)), Partition(nodes), root=root)
     problem = FiniteSum(store, get_loss("logistic"), 1.0)
-    experiment = prepare(problem, Token(tokens=1), walk(build("complete", 2), "simple"), TimeModel(), 0)
-    security = Security.temporary() if tls else None
-    protocol = "tls://" if tls else "tcp://"
+    method = Token(tokens=nodes, compute="on_arrival")
+    experiment = prepare(problem, method, walk(build("complete", nodes), "simple"), TimeModel(), 0)
+    security = {"security": Security.temporary(), "protocol": "tls://"} if tls else {}
     with (
         quiet(),
-        LocalCluster(
-            n_workers=2, threads_per_worker=1, dashboard_address="127.0.0.1:0", security=security, protocol=protocol
-        ) as cluster,
+        LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address="127.0.0.1:0", **security) as cluster,
         Client(cluster) as client,
         DaskEngine(client, experiment, store.path) as engine,
     ):
+        yield client, engine, experiment
+
+
+def hop_seconds(root: Path, d: int, trips: int, tls: bool) -> float:
+    with two_workers(root, d, 2, tls) as (_, engine, _):
         engine.probe(max(3, trips // 10))
-        return 8 * d, engine.probe(trips)
+        return statistics.median(engine.probe(trips))
+
+
+def remembered(dask_scheduler: Any) -> tuple[float, int, int]:
+    """Megabytes of the scheduler's process, which is this one, its tasks, and how often any changed its state."""
+    import gc
+
+    import psutil
+
+    gc.collect()
+    return psutil.Process().memory_info().rss / 1e6, len(dask_scheduler.tasks), dask_scheduler.transition_counter
+
+
+def scheduler_memory(figures: Figures, root: Path, wanted: int) -> None:
+    """Let tokens hop ``wanted`` times, after a tenth of that; the difference is what hops leave behind."""
+    with two_workers(root, 100, 20) as (client, engine, experiment):
+        before, segments, start = None, experiment.schedule.segments(experiment.start), experiment.start
+        hops = 0
+        while hops < 1.1 * wanted:
+            events, following = next(segments)
+            for offset in range(0, events.size, 8192):
+                engine.run(events.between(offset, offset + 8192), start, offset)
+                engine.settle()
+                hops = sum(tally.hops for tally in engine.tallies.values())
+                if before is None and hops >= 0.1 * wanted:
+                    before, first = client.run_on_scheduler(remembered), hops
+            start = following
+        after = client.run_on_scheduler(remembered)
+    figures.add("scheduler: hops between two workers", hops - first, "hops")
+    figures.add("scheduler: tasks, and changes of their state", after[1] + after[2], "in all", at_most=0)
+    figures.add("scheduler: memory before", before[0], "MB")
+    figures.add("scheduler: memory that the hops added", after[0] - before[0], "MB", at_most=5)
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--sizes", type=int, nargs="+", default=[100, 47_236, 1_000_000])
-    parser.add_argument("--trips", type=int, default=400)
-    asked = parser.parse_args()
-    print(f"{'d':>9}  {'bytes':>9}  {'bare TCP':>10}  {'hop':>10}  {'ratio':>5}  {'hop, TLS':>10}  {'ratio':>5}")
-    with tempfile.TemporaryDirectory() as root:
-        for d in asked.sizes:
-            trips = max(10, int(asked.trips * min(1.0, 1e5 / d)))
-            size, plain = between_workers(d, trips, False, Path(root))
-            _, secure = between_workers(d, trips, True, Path(root))
-            bare = bare_tcp(size + MESSAGE_HEADER, trips)
-            base, hop, tls = (1e6 * statistics.median(taken) for taken in (bare, plain, secure))
-            row = f"{d:>9,}  {size:>9,}  {base:>7.1f} us  {hop:>7.1f} us  {hop / base:>5.2f}  {tls:>7.1f} us"
-            print(f"{row}  {tls / base:>5.2f}", flush=True)
-    assert np.isfinite(base)
+    options = arguments(__doc__)
+    figures = Figures(options)
+    full = options.size == "full"
+    with tempfile.TemporaryDirectory() as folder:
+        root = Path(folder)
+        for d in (100, PAPER, 1_000_000):
+            trips = int((1000 if full else 100) * min(1.0, 1e5 / d))
+            bare = statistics.median(bare_tcp(8 * d + MESSAGE_HEADER, trips))
+            plain, secure = (hop_seconds(root, d, trips, tls) for tls in (False, True))
+            figures.add(f"d = {d:,}: bare TCP, one way", 1e6 * bare, "us")
+            figures.add(f"d = {d:,}: hop", 1e6 * plain, "us")
+            figures.add(f"d = {d:,}: hop / bare TCP", plain / bare, "ratio", at_most=2.0 if d == PAPER else None)
+            figures.add(f"d = {d:,}: hop with TLS / bare TCP", secure / bare, "ratio")
+        scheduler_memory(figures, root, 100_000 if full else 5_000)
+    figures.show()
 
 
 if __name__ == "__main__":

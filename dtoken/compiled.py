@@ -31,7 +31,7 @@ def compiled(function: F) -> F:
         kernel._cache = _Cache(function)
     except (OSError, RuntimeError):
         return kernel  # type: ignore[no-any-return]  # typed in at a prompt: compiled anew in every session
-    inner = [getattr(cell.cell_contents, "_uuid", "") for cell in function.__closure__ or ()]
+    inner = [kernel._uuid for kernel in _closed_over(function)]
     name = f"{function.__module__}.{function.__qualname__}\n{source}\n{inner}\n{package_digest()}"
     kernel._set_uuid(hashlib.sha256(name.encode()).hexdigest())
     return kernel  # type: ignore[no-any-return]
@@ -45,13 +45,33 @@ def is_cached(kernel: Any) -> bool:
     return any(key[1:] == wanted for key in kernel._cache._cache_file._load_index())
 
 
+def _closed_over(function: Callable[..., Any]) -> list[Any]:
+    contents = [cell.cell_contents for cell in function.__closure__ or ()]
+    return [content for content in contents if hasattr(content, "_uuid")]
+
+
 class _Cache(FunctionCache):  # type: ignore[misc]
-    """numba's cache on disk, out of date as soon as any source of the package changed."""
+    """numba's cache on disk, out of date as soon as any source of the package changed.
+
+    A function that closes over others has a file for each set of them: a file can only be read where the types in it,
+    among them those of methods outside the package, can be imported.
+    """
 
     def __init__(self, function: Callable[..., Any]) -> None:
         super().__init__(function)
         stamp = (self._impl.locator.get_source_stamp(), package_digest())
-        self._cache_file = IndexDataCacheFile(self._cache_path, self._impl.filename_base, stamp)
+        codes = [kernel.py_func.__code__ for kernel in _closed_over(function)]
+        places = "\n".join(f"{code.co_filename} {code.co_qualname}" for code in codes)
+        name = f"{self._impl.filename_base}-{hashlib.sha256(places.encode()).hexdigest()[:12]}"
+        self._cache_file = _CacheFile(self._cache_path, name if codes else self._impl.filename_base, stamp)
+
+
+class _CacheFile(IndexDataCacheFile):  # type: ignore[misc]
+    def _load_index(self) -> Any:
+        try:
+            return super()._load_index()
+        except (ImportError, AttributeError):  # a file of a method that is not there any more
+            return {}
 
 
 @cache

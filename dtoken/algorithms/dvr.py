@@ -1,4 +1,5 @@
-"""DVR, dual-free stochastic decentralised optimisation with variance reduction (Hendrikx, Bach, Massoulié 2020).
+"""DVR, dual-free stochastic decentralised optimisation with variance reduction (Hendrikx, Bach, Massoulié 2020,
+Algorithm 1), with the constants of the authors' code.
 
 With probability p_comm a step is a round of messages along all edges,
 
@@ -15,8 +16,9 @@ smallest and largest non-zero eigenvalues of Lap, gamma = lambda_min / lambda_ma
     alpha = 2 lambda_min / (sigma kappa),      p_comm / p_comp = kappa / (2 gamma N_c),
     eta = min(p_comm sigma / lambda_max, p_comp / (alpha N_c)),      p_j|i proportional to 1 + L_ij / sigma.
 
-Contraction per step: eta r alpha, r about 1/3 (proved), eta alpha / 2 (as in the paper). An exchange takes tau_comm and
-a message along each edge in each direction, a local step tau_comp.
+Contraction per step: eta r alpha, r about 1/3, or eta alpha / 2 as in the paper; per factor e this makes kappa / gamma
+exchanges and 2 N_c samples a node. An exchange takes tau_comm and a message along each edge in each direction, a local
+step tau_comp.
 """
 
 from dataclasses import dataclass

@@ -4,7 +4,8 @@
     x^1     = x^0 - s g^0,      g^t_i = grad F_i(x^t_i),      s = step / (L_b + sigma)
     x^{t+1} = (I + W) / 2 (2 x^t - x^{t-1} - s (g^t - g^{t-1})),      W = I - Lap / lambda_max
 
-In contrast to EXTRA the gradients are averaged, too, and every s < 2 / L is safe. A node sends the vector in
+In contrast to EXTRA the gradients are averaged, too, and every s < 2 / L is safe: a round contracts the squared error,
+with a dual term, by max(1 - s sigma (2 - s L), 1 - gamma / 2), gamma the gap of W. A node sends the vector in
 parentheses. A round costs one full gradient at every node, a message along each edge in each direction, and the ideal
 time m tau_comp + tau_comm. A run starts at x^1, which takes no messages; the gradients until there are not counted.
 """

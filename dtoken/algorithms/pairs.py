@@ -58,12 +58,12 @@ def share(rho: float, dt: float) -> float:
 @compiled
 def decay_until(rho: float, nodes: Any, i: int, t: float) -> float:
     """The decay of node i at time t, until when it relaxes."""
-    nodes.decay[i] *= math.exp(-2.0 * rho * (t - nodes.time[i]))
-    nodes.time[i] = t
-    if nodes.decay[i] < SMALLEST_DECAY:
-        nodes.pair[i, :, 1] *= nodes.decay[i]
-        nodes.decay[i] = 1.0
-    decay: float = nodes.decay[i]
+    decay: float = nodes.decay[i] * math.exp(-2.0 * rho * (t - nodes.time[i]))
+    if decay < SMALLEST_DECAY:
+        for s in range(nodes.pair.shape[1]):  # an array expression, though rarely reached, slows every step
+            nodes.pair[i, s, 1] *= decay
+        decay = 1.0
+    nodes.decay[i], nodes.time[i] = decay, t
     return decay
 
 

@@ -15,8 +15,10 @@ Poisson process the continuized one. Pairs relax when they are next used (``pair
 """
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from types import MappingProxyType
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -54,17 +56,17 @@ def local(c: Any, rows: Any, nodes: Any, i: int, r: int, t: float) -> None:
 @compiled
 def visit(c: Any, rows: Any, nodes: Any, tokens: Any, i: int, k: int, r: int, t: float) -> None:
     """Token k arrives at node i."""
-    pair, x, v = nodes.pair[i], tokens.x[k], tokens.v[k]
+    pair, x, v = nodes.pair[i].reshape(-1), tokens.x[k], tokens.v[k]  # flat, or the loop is not vectorised
     decay = nodes.decay[i] * math.exp(-2.0 * c.rho * (t - nodes.time[i]))
-    f, b = share(c.rho, t - tokens.time[k]), c.b_comm[i]
+    f, s_comm, b = share(c.rho, t - tokens.time[k]), c.s_comm[i] / c.sigma_t, c.b_comm[i]
     for s in range(len(x)):
         relaxation = f * (v[s] - x[s])
-        difference = decay * pair[s, 1]
-        D = c.s_comm[i] * (0.5 * (pair[s, 0] - difference) - (x[s] + relaxation)) / c.sigma_t
+        difference = decay * pair[2 * s + 1]
+        D = s_comm * (0.5 * (pair[2 * s] - difference) - (x[s] + relaxation))
         x[s] += relaxation + b * D
         v[s] += D - relaxation
-        pair[s, 0] -= (1.0 + b) * D
-        pair[s, 1] = difference - (1.0 - b) * D
+        pair[2 * s] -= (1.0 + b) * D
+        pair[2 * s + 1] = difference - (1.0 - b) * D
     nodes.decay[i] = 1.0
     nodes.time[i] = t
     tokens.time[k] = t
@@ -76,7 +78,7 @@ class TAVR(SamplingMethod, TokenMethod):
 
     Parameters
     ----------
-    tokens, smoothness, factor, mixing
+    tokens, smoothness, factor, mixing, p_comm
         As for Token GD.
     jumps
         Jumps of a token before it mixes with a node; ``auto``: until the walk has mixed, which TAVR needs.
@@ -92,6 +94,9 @@ class TAVR(SamplingMethod, TokenMethod):
     continuized: bool = False
     unsafe: bool = False
 
+    refuses: ClassVar[Mapping[str, str]] = MappingProxyType(
+        {"block_rows": "its local step solves an equation in one unknown, and a block would need one for each row"}
+    )
     local = staticmethod(local)
     visit = staticmethod(visit)
     meet = None
@@ -108,7 +113,8 @@ class TAVR(SamplingMethod, TokenMethod):
             sampling = importance_roots(facts.of_samples(lambda L: float(np.sqrt(1 + L / sigma_t).sum())))
         else:
             sampling = uniform_roots(facts.samples, facts.max_L, sigma_t)
-        return accelerated(self.tokens, sigma_t, self.batch_smoothness(facts), sampling, facts.walk.stationary)
+        L_b, pi = self.batch_smoothness(facts), facts.walk.stationary
+        return accelerated(self.tokens, sigma_t, L_b, sampling, pi, self.given_p_comm)
 
     def notes(self, c: Accelerated, facts: Facts) -> tuple[str, ...]:
         """Whether visits are nearly independent."""

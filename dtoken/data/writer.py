@@ -1,6 +1,7 @@
 """Writing shards: values come in any portions and leave as full chunks, so that memory stays bounded."""
 
 import json
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -18,31 +19,41 @@ class _ArrayWriter:
     """Collects the elements of one array and writes each chunk as soon as it is full."""
 
     def __init__(self, folder: Path, kind: ArrayKind, limit: int) -> None:
-        (folder / "c").mkdir(parents=True)
+        folder.mkdir()
+        (folder / "c").mkdir()
         self._folder = folder
         self._kind = kind
-        self._chunk = np.empty(limit, kind.dtype)
+        self._limit = limit
+        self._chunk = np.empty(0, kind.dtype)  # grows to the limit: most arrays of many small nodes never need that
         self._filled = 0
         self._written = 0
 
     def append(self, values: NDArray[Any]) -> None:
         while len(values):
             # Only when more follows is a full chunk written: a short array is one short chunk.
-            if self._filled == len(self._chunk):
+            if self._filled == self._limit:
                 self._write(self._chunk)
                 self._filled = 0
-            taken = values[: len(self._chunk) - self._filled]
+            taken = values[: self._limit - self._filled]
+            self._make_room(self._filled + len(taken))
             self._chunk[self._filled : self._filled + len(taken)] = taken
             self._filled += len(taken)
             values = values[len(taken) :]
 
+    def _make_room(self, size: int) -> None:
+        if size > len(self._chunk):
+            wider = np.empty(min(self._limit, max(size, 2 * len(self._chunk))), self._chunk.dtype)
+            wider[: self._filled] = self._chunk[: self._filled]
+            self._chunk = wider
+
     def close(self) -> None:
-        limit = len(self._chunk)
-        array = StoredArray(self._folder, self._chunk.dtype, self._written * limit + self._filled, limit)
-        if array.length:
-            self._chunk[self._filled : array.chunk] = self._chunk.dtype.type(self._kind.fill_value)
-            self._write(self._chunk[: array.chunk])
-        write_metadata(self._folder, array.metadata(ARRAY_ATTRIBUTES, self._kind.fill_value))
+        length = self._written * self._limit + self._filled
+        chunk = StoredArray(self._folder, self._chunk.dtype, length, self._limit).chunk
+        if length:
+            self._make_room(chunk)
+            self._chunk[self._filled : chunk] = self._chunk.dtype.type(self._kind.fill_value)
+            self._write(self._chunk[:chunk])
+        (self._folder / "zarr.json").write_bytes(_array_metadata(self._kind, length, self._limit))
 
     def _write(self, chunk: NDArray[Any]) -> None:
         body = chunk.astype(chunk.dtype.newbyteorder("<"), copy=False)
@@ -50,6 +61,13 @@ class _ArrayWriter:
             file.write(body.data)
             file.write(int(google_crc32c.value(body)).to_bytes(4, "little"))
         self._written += 1
+
+
+@lru_cache(4096)
+def _array_metadata(kind: ArrayKind, length: int, limit: int) -> bytes:
+    """The ``zarr.json`` of an array; many nodes have arrays of the same length."""
+    array = StoredArray(Path(), np.dtype(kind.dtype), length, limit)
+    return encoded(array.metadata(ARRAY_ATTRIBUTES, kind.fill_value))
 
 
 class Shard(NamedTuple):
@@ -66,6 +84,7 @@ class ShardWriter:
     def __init__(self, root: Path, node: int, features: int, chunk_entries: int, chunk_rows: int) -> None:
         self._folder = root / "nodes" / str(node)
         self._features = features
+        (self._folder / "X").mkdir(parents=True)
         self._arrays = {
             name: _ArrayWriter(self._folder / name, kind, chunk_entries if kind.per_entry else chunk_rows)
             for name, kind in ARRAYS.items()

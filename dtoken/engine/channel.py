@@ -228,9 +228,8 @@ def _ready(connection: socket.socket) -> socket.socket:
 
 
 def _receive(connection: socket.socket, into: memoryview) -> None:
-    whole = 0 if isinstance(connection, ssl.SSLSocket) else socket.MSG_WAITALL  # one system call, if it can be
     while len(into):
-        count = connection.recv_into(into, 0, whole)
+        count = connection.recv_into(into)
         if count == 0:
             raise ConnectionError("the peer is gone")
         into = into[count:]

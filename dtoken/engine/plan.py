@@ -1,4 +1,4 @@
-"""A stretch of events as one host sees it: for each of its nodes a queue of local steps, and the visits in order.
+"""A stretch of events as one host sees it: its visits in order, each with the local steps of its node that precede it.
 
 Local steps of a node touch nothing but the node. So they may wait until the next visit to it, and run as one block: the
 same bits as in schedule order, and memory is visited node by node.
@@ -19,21 +19,25 @@ FLUSH = -1  # a "visit" without token: only runs what is left in the queue of a 
 class Plan(NamedTuple):
     """What one host does in one stretch of events."""
 
-    first: NDArray[np.int64]  # (hosted + 1,) bounds of each node's queue in the next two
     row: NDArray[np.int64]  # (local steps,) row that the step uses; -1: all rows of the node
     at: NDArray[np.float64]  # (local steps,) time of the step
+    first: NDArray[np.int64]  # (visits + 1,) bounds in the above of the steps that a visit waits for
     node: NDArray[np.int64]  # (visits,) hosted node; -1 for a meet
     token: NDArray[np.int64]  # (visits,) token, or FLUSH
     other: NDArray[np.int64]  # (visits,) second token of a meet, else -1
     turn: NDArray[np.int64]  # (visits,) how many visits and meets of the token come before
     other_turn: NDArray[np.int64]  # (visits,) the same for the second token
-    upto: NDArray[np.int64]  # (visits,) end of the node's queue that precedes the visit
     before: NDArray[np.int64]  # (visits,) the visit before at the same node; -1: none
     visit_row: NDArray[np.int64]  # (visits,) row that the visit uses; -1: none; LOADING: the token is loaded
     visit_at: NDArray[np.float64]  # (visits,) time of the visit
     leave: NDArray[np.int64]  # (visits,) host to which the token goes afterwards; -1: it stays
     other_leave: NDArray[np.int64]  # (visits,) the same for the second token
     depart: NDArray[np.int64]  # (K,) host to which a token goes before anything else; -1: it stays
+
+    @property
+    def events(self) -> int:
+        """How many of the events happen here; moves are not counted."""
+        return len(self.row) + int(np.count_nonzero(self.token != FLUSH))
 
 
 class Traffic(NamedTuple):
@@ -76,46 +80,60 @@ def make_plan(
     traffic
         Where tokens are; None: there is one host only.
     """
+    return _make(events, slot, samples, first_row, traffic or one_host(len(slot), tokens))
+
+
+@compiled
+def _make(
+    events: Events,
+    slot: NDArray[np.int64],
+    samples: Samples,
+    first_row: NDArray[np.int64],
+    traffic: Traffic,
+) -> Plan:
     hosted = len(first_row) - 1
-    steps, visits = _count(events, slot, hosted)
-    entries = visits + hosted
+    steps, visits, left = _count(events, slot, hosted)
+    entries, none = visits + left, np.int64(-1)
     plan = Plan(
-        first=np.concatenate([[0], np.cumsum(steps)]),
-        row=np.empty(steps.sum(), np.int64),
-        at=np.empty(steps.sum()),
-        node=np.full(entries, -1, np.int64),
-        token=np.full(entries, -1, np.int64),
-        other=np.full(entries, -1, np.int64),
-        turn=np.full(entries, -1, np.int64),
-        other_turn=np.full(entries, -1, np.int64),
-        upto=np.full(entries, -1, np.int64),
-        before=np.full(entries, -1, np.int64),
-        visit_row=np.full(entries, -1, np.int64),
+        row=np.empty(steps, np.int64),
+        at=np.empty(steps),
+        first=np.zeros(entries + 1, np.int64),
+        node=np.empty(entries, np.int64),
+        token=np.empty(entries, np.int64),
+        other=np.full(entries, none),
+        turn=np.empty(entries, np.int64),
+        other_turn=np.full(entries, none),
+        before=np.empty(entries, np.int64),
+        visit_row=np.empty(entries, np.int64),
         visit_at=np.empty(entries),
-        leave=np.full(entries, -1, np.int64),
-        other_leave=np.full(entries, -1, np.int64),
-        depart=np.full(tokens, -1, np.int64),
+        leave=np.full(entries, none),
+        other_leave=np.full(entries, none),
+        depart=np.full(len(traffic.turns), none),
     )
-    _fill(plan, events, slot, samples, first_row, traffic or one_host(len(slot), tokens))
+    _list_visits(plan, events, slot, samples, first_row, traffic)
+    _list_steps(plan, events, slot, samples, first_row)
     return plan
 
 
 @compiled
-def _count(events: Events, slot: NDArray[np.int64], hosted: int) -> tuple[NDArray[np.int64], int]:
-    steps = np.zeros(hosted, np.int64)
-    visits = 0
+def _count(events: Events, slot: NDArray[np.int64], hosted: int) -> tuple[int, int, int]:
+    """Local steps, visits, and nodes with steps that no visit follows."""
+    pending = np.zeros(hosted, np.bool_)
+    steps = visits = 0
     for event in range(len(events.kind)):
         i = slot[events.node[event]]
         if i >= 0:
             if events.kind[event] == LOCAL:
-                steps[i] += 1
+                steps += 1
+                pending[i] = True
             elif events.kind[event] != MOVE:
                 visits += 1
-    return steps, visits
+                pending[i] = pending[i] and events.kind[event] == MEET
+    return steps, visits, pending.sum()
 
 
 @compiled
-def _fill(
+def _list_visits(
     plan: Plan,
     events: Events,
     slot: NDArray[np.int64],
@@ -123,54 +141,85 @@ def _fill(
     first_row: NDArray[np.int64],
     traffic: Traffic,
 ) -> None:
-    hosted, turns = len(first_row) - 1, traffic.turns
-    end = plan.first[:-1].copy()
-    last_at_node = np.full(hosted, -1)
+    """Fill in all but the steps. No calls that pass the plan: numba would count references to all its arrays."""
+    host, me, where, turns = traffic
+    pending, last_at_node = np.zeros(len(first_row) - 1, np.int64), np.full(len(first_row) - 1, -1)
     last_of_token = np.full(len(turns), -1)
     v = 0
     for event in range(len(events.kind)):
-        kind, i = events.kind[event], slot[events.node[event]]
+        kind, node = events.kind[event], events.node[event]
+        i = slot[node]
         if kind == LOCAL:
             if i >= 0:
-                plan.row[end[i]] = row_of(samples, first_row, i, events.draw[event])
-                plan.at[end[i]] = events.at[event]
-                end[i] += 1
+                pending[i] += 1
         elif kind != MOVE:
             k, other = events.token[event], events.other[event]
-            _send_on(plan, traffic, last_of_token, k, events.node[event])
+            if host[where[k]] == me != host[node]:
+                _send_on(plan, last_of_token, k, host[node])
+            where[k] = node
             if kind == MEET:
-                _send_on(plan, traffic, last_of_token, other, events.node[event])
+                if host[where[other]] == me != host[node]:
+                    _send_on(plan, last_of_token, other, host[node])
+                where[other] = node
             if i >= 0:
                 plan.token[v], plan.turn[v], plan.visit_at[v] = k, turns[k], events.at[event]
                 last_of_token[k] = v
                 if kind == MEET:
                     plan.other[v], plan.other_turn[v] = other, turns[other]
+                    plan.node[v], plan.before[v], plan.visit_row[v] = -1, -1, -1
+                    plan.first[v + 1] = plan.first[v]
                     last_of_token[other] = v
                 else:
-                    plan.node[v], plan.upto[v], plan.before[v] = i, end[i], last_at_node[i]
                     loading = kind == LOAD
                     plan.visit_row[v] = LOADING if loading else row_of(samples, first_row, i, events.draw[event])
-                    last_at_node[i] = v
+                    plan.node[v], plan.before[v] = i, last_at_node[i]
+                    plan.first[v + 1] = plan.first[v] + pending[i]
+                    last_at_node[i], pending[i] = v, 0
                 v += 1
             turns[k] += 1
             if kind == MEET:
                 turns[other] += 1
-    for i in range(hosted):
-        plan.node[v], plan.token[v], plan.upto[v], plan.before[v] = i, FLUSH, end[i], last_at_node[i]
-        v += 1
+    for i in range(len(pending)):
+        if pending[i] > 0:
+            plan.token[v], plan.turn[v], plan.visit_at[v], plan.visit_row[v] = FLUSH, -1, 0.0, -1
+            plan.node[v], plan.before[v] = i, last_at_node[i]
+            plan.first[v + 1] = plan.first[v] + pending[i]
+            v += 1
 
 
 @compiled
-def _send_on(plan: Plan, traffic: Traffic, last_of_token: NDArray[np.int64], k: int, node: int) -> None:
-    """Note that token k, if it is here, goes to the host of ``node`` after what it did here last."""
-    target = traffic.host[node]
-    if traffic.host[traffic.where[k]] == traffic.me and target != traffic.me:
-        v = last_of_token[k]
-        if v < 0:
-            plan.depart[k] = target
-        elif plan.token[v] == k:
-            plan.leave[v] = target
-        else:
-            plan.other_leave[v] = target
-        last_of_token[k] = -1
-    traffic.where[k] = node
+def _send_on(plan: Plan, last_of_token: NDArray[np.int64], k: int, target: int) -> None:
+    """Note that token k, which is here, goes to another host after what it did here last."""
+    v = last_of_token[k]
+    if v < 0:
+        plan.depart[k] = target
+    elif plan.token[v] == k:
+        plan.leave[v] = target
+    else:
+        plan.other_leave[v] = target
+    last_of_token[k] = -1
+
+
+@compiled
+def _list_steps(
+    plan: Plan, events: Events, slot: NDArray[np.int64], samples: Samples, first_row: NDArray[np.int64]
+) -> None:
+    """Fill in the steps."""
+    place = np.zeros(len(first_row) - 1, np.int64)  # where the next step of each node goes
+    after = np.zeros(len(plan.node), np.int64)  # the same once a visit is over
+    for v in range(len(plan.node) - 1, -1, -1):
+        i = plan.node[v]
+        if i >= 0:
+            after[v], place[i] = place[i], plan.first[v]
+    v = 0
+    for event in range(len(events.kind)):
+        kind, i = events.kind[event], slot[events.node[event]]
+        if i >= 0:
+            if kind == LOCAL:
+                plan.row[place[i]] = row_of(samples, first_row, i, events.draw[event])
+                plan.at[place[i]] = events.at[event]
+                place[i] += 1
+            elif kind != MOVE:
+                if kind != MEET:
+                    place[i] = after[v]
+                v += 1

@@ -16,9 +16,9 @@ def _intrinsic(function: Callable[..., Any]) -> Callable[..., Any]:
     return made  # type: ignore[no-any-return]
 
 
-def _pointer(context: Any, builder: Any, array_type: Any, array: Any, index: Any) -> Any:
+def _pointer(context: Any, builder: Any, array_type: Any, array: Any, *indices: Any) -> Any:
     view = make_array(array_type)(context, builder, array)
-    return cgutils.get_item_pointer(context, builder, array_type, view, [index], wraparound=False)
+    return cgutils.get_item_pointer(context, builder, array_type, view, indices, wraparound=False)
 
 
 @_intrinsic
@@ -49,12 +49,44 @@ def prefetch(typing_context: Any, array: Any, index: Any) -> Any:
     """Ask the processor to bring the cache line of array[index] closer; no effect on results."""
 
     def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        pointer = _pointer(context, builder, signature.args[0], *arguments)
-        byte, integer = cgutils.voidptr_t, cgutils.int32_t
-        kind = cgutils.ir.FunctionType(cgutils.ir.VoidType(), [byte, integer, integer, integer])
-        function = builder.module.declare_intrinsic("llvm.prefetch", (byte,), kind)
-        read, high_locality, data_cache = integer(0), integer(3), integer(1)
-        builder.call(function, [builder.bitcast(pointer, byte), read, high_locality, data_cache])
+        _fetch(builder, _pointer(context, builder, signature.args[0], *arguments))
         return context.get_dummy_value()
 
     return types.void(array, types.intp), codegen
+
+
+@_intrinsic
+def prefetch_entry(typing_context: Any, array: Any, i: Any, s: Any) -> Any:
+    """The same for array[i, s]; an array with one axis is left alone."""
+
+    def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        if signature.args[0].ndim > 1:
+            _fetch(builder, _pointer(context, builder, signature.args[0], *arguments))
+        return context.get_dummy_value()
+
+    return types.void(array, types.intp, types.intp), codegen
+
+
+@_intrinsic
+def prefetch_each(typing_context: Any, arrays: Any, length: Any, index: Any) -> Any:
+    """The same for array[index] of each of a tuple of arrays that has this length."""
+
+    def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        values, wanted, place = arguments
+        for position, kind in enumerate(signature.args[0].types):
+            array = builder.extract_value(values, position)
+            shape = make_array(kind)(context, builder, array).shape
+            found = builder.icmp_signed("==", builder.extract_value(shape, 0), wanted)
+            with builder.if_then(found):
+                _fetch(builder, _pointer(context, builder, kind, array, place))
+        return context.get_dummy_value()
+
+    return types.void(arrays, types.intp, types.intp), codegen
+
+
+def _fetch(builder: Any, pointer: Any) -> None:
+    byte, integer = cgutils.voidptr_t, cgutils.int32_t
+    kind = cgutils.ir.FunctionType(cgutils.ir.VoidType(), [byte, integer, integer, integer])
+    function = builder.module.declare_intrinsic("llvm.prefetch", (byte,), kind)
+    read, high_locality, data_cache = integer(0), integer(3), integer(1)
+    builder.call(function, [builder.bitcast(pointer, byte), read, high_locality, data_cache])

@@ -1,5 +1,6 @@
 """The cells of a sweep: runs that differ in nothing but their seeds."""
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -9,6 +10,8 @@ from dtoken.report.colours import DASHES, Pair, colours
 from dtoken.sweep.collect import column_kinds, swept, value_of
 from dtoken.sweep.runs import Run
 
+CROWD = 12  # curves that a panel can hold
+LENGTH = ("stop.", "record.", "checkpoint.")  # how long runs went on and what was kept: no reason to tell curves apart
 SHORT = {"algorithm.tokens": "K"}  # how people call it
 
 
@@ -53,6 +56,10 @@ class Cell:
         """The parameters that do not belong to the method."""
         return {name: value for name, value in self.values.items() if not _of_method(name)}
 
+    def matches(self, chosen: Mapping[str, Any]) -> bool:
+        """Whether the cell has these values."""
+        return all(self.values[name] == value for name, value in chosen.items())
+
     @property
     def label(self) -> str:
         """The cell in words."""
@@ -63,7 +70,7 @@ class Cell:
 class Sweep:
     """The runs of a sweep, in cells."""
 
-    runs: tuple[Run, ...]
+    runs: tuple[Run, ...]  # all, those that have not begun included
     parameters: tuple[Parameter, ...]
     methods: tuple[Method, ...]
     cells: tuple[Cell, ...]
@@ -78,6 +85,21 @@ class Sweep:
     def facet(self) -> Parameter | None:
         """By which parameter panels are best told apart: the first with a handful of values."""
         return next((each for each in self.context if 2 <= len(each.values) <= 4), None)
+
+    @property
+    def focus(self) -> dict[str, Any]:
+        """What to show first where panels would be crowded: the middle value of what nothing else tells apart."""
+        chosen: dict[str, Any] = {}
+        for each in self.context:
+            if self._crowd(chosen) > CROWD and each != self.facet:
+                chosen[each.name] = each.values[(len(each.values) - 1) // 2]
+        return chosen
+
+    def _crowd(self, chosen: Mapping[str, Any]) -> int:
+        """Curves of the fullest panel."""
+        facet = self.facet
+        shown = [cell for cell in self.cells if cell.matches(chosen)]
+        return max(Counter(cell.values[facet.name] if facet else None for cell in shown).values(), default=0)
 
 
 def _of_method(name: str) -> bool:
@@ -106,10 +128,11 @@ def show_value(value: Any) -> str:
 
 
 def cells_of(runs: Sequence[Run]) -> Sweep:
-    """Put runs into cells; methods and parameters keep the order in which the sweep has them."""
-    names = swept(runs)
-    kinds = column_kinds(runs, names)
-    table = [{name: value_of(run, name, kinds[name]) for name in names} for run in runs]
+    """Put runs that have begun into cells; methods and parameters keep the order in which the sweep has them."""
+    begun = [run for run in runs if run.composed]
+    names = [name for name in swept(begun) if any(name in run.composed for run in begun)]
+    kinds = column_kinds(begun, names)
+    table = [{name: value_of(run, name, kinds[name]) for name in names} for run in begun]
     parameters = tuple(_parameters(names, table))
     varying = [parameter.name for parameter in parameters]
     keys = [tuple(row[name] for name in varying) for row in table]
@@ -118,22 +141,22 @@ def cells_of(runs: Sequence[Run]) -> Sweep:
     for key in dict.fromkeys(keys):
         members = [at for at, other in enumerate(keys) if other == key]
         method = methods[_method_key(table[members[0]], varying)]
-        cells.append(Cell(method, dict(zip(varying, key, strict=True)), tuple(runs[at] for at in members)))
-    seeds = tuple(dict.fromkeys(row["seed"] for row in table if row["seed"] is not None))
+        cells.append(Cell(method, dict(zip(varying, key, strict=True)), tuple(begun[at] for at in members)))
+    seeds = tuple(dict.fromkeys(row["seed"] for row in table if row.get("seed") is not None))
     return Sweep(tuple(runs), parameters, tuple(methods.values()), tuple(cells), seeds)
 
 
 def _parameters(names: Sequence[str], table: Sequence[Mapping[str, Any]]) -> Iterator[Parameter]:
     for name in names:
         values = dict.fromkeys(row[name] for row in table)
-        if len(values) > 1 and name.rpartition(".")[2] != "seed":
+        if len(values) > 1 and name.rpartition(".")[2] != "seed" and not name.startswith(LENGTH):
             given = [value for value in values if value is not None]
             numeric = all(isinstance(value, int | float) for value in given)
             yield Parameter(name, (*(sorted(given) if numeric else given), *([None] if None in values else [])))
 
 
 def _method_key(row: Mapping[str, Any], varying: Sequence[str]) -> tuple[Any, ...]:
-    return (row["algorithm"], *((name, row[name]) for name in varying if name.startswith("algorithm.")))
+    return (row.get("algorithm"), *((name, row[name]) for name in varying if name.startswith("algorithm.")))
 
 
 def _methods(table: Sequence[Mapping[str, Any]], varying: Sequence[str]) -> dict[tuple[Any, ...], Method]:

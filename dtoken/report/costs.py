@@ -19,7 +19,7 @@ COSTS = {
     "messages": "messages",
     "gradients": "gradients",
     "time": "ideal time",
-    "wall": "wall time in s",
+    "wall": "wall (s)",
 }
 DEFAULT_ACCURACIES = (1e-2, 1e-4, 1e-6, 1e-8)
 ENDED = (DONE, FAILED, INTERRUPTED)
@@ -155,7 +155,9 @@ def _series(parameter: Parameter, entries: Sequence[Reached]) -> Series:
     points = tuple((float(entry.cell.values[parameter.name]), entry) for entry in ordered)
     slopes: dict[str, Slope | None] = {}
     for name in COSTS:
-        pairs = [(x, costs[name]) for x, entry in points for costs in entry.single if costs[name] > 0]
+        # where more than half of the runs did not get there, those that did are no fair sample
+        fair = [(x, entry) for x, entry in points if np.isfinite(entry.costs[name].median)]
+        pairs = [(x, costs[name]) for x, entry in fair for costs in entry.single if costs[name] > 0]
         slopes[name] = slope(*zip(*pairs, strict=True)) if pairs else None
     return Series(parameter, ordered[0].accuracy, _label(first, parameter), first, points, slopes)
 

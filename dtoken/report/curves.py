@@ -4,14 +4,12 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from dtoken.errors import InputError
+from dtoken.report.colours import colours
 
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
 
-# Okabe and Ito's palette: told apart by colour-blind readers, too
-COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#F0E442")
-DASHES = ("-", "--", ":", "-.")
 LABELS = {
     "passes": "passes over the data",
     "jumps": "jumps of tokens",
@@ -41,10 +39,10 @@ def plot_curves(runs: Mapping[str, "pd.DataFrame"], x: str = "passes", ax: "Axes
         from matplotlib.figure import Figure
 
         ax = Figure(figsize=(6.4, 4.0), layout="constrained").add_subplot()
-    for number, (name, trajectory) in enumerate(runs.items()):
+    palette = colours(list(runs))
+    for name, trajectory in runs.items():
         positive = trajectory[trajectory["suboptimality"] > 0]  # rounding may put the end below the optimum
-        colour, dashes = COLOURS[number % len(COLOURS)], DASHES[number // len(COLOURS) % len(DASHES)]
-        ax.plot(positive[x], positive["suboptimality"], dashes, color=colour, label=name, linewidth=1.8)
+        ax.plot(positive[x], positive["suboptimality"], color=palette[name][0], label=name, linewidth=1.8)
     ax.set_yscale("log")
     ax.set_xlabel(LABELS[x])
     ax.set_ylabel("suboptimality  F(θ) − F*")

@@ -1,15 +1,16 @@
 """Static figures of publication quality: as wide as a column of a paper, in the colours of the page."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dtoken.outputs import write_atomically
 from dtoken.report.bands import AXES, MEASURES, PANELS
-from dtoken.report.cells import Cell, show_value
-from dtoken.report.colours import LINES
+from dtoken.report.cells import Cell, describe, show_value
+from dtoken.report.colours import DASHES, LINES
 from dtoken.report.costs import COSTS, Series
+from dtoken.report.sentences import figure as count
 from dtoken.report.study import Study
 
 if TYPE_CHECKING:
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 COLUMN = 3.4  # inches
 FORMATS = ("png", "pdf")
 DPI = 300
+SCALING_COSTS = ("messages", "time")
 MOST_LABELS = 12  # of a legend
 STYLE: Any = {
     "font.size": 7,
@@ -68,12 +70,12 @@ def _figure(height: float) -> "Figure":
 
 def _convergence(study: Study) -> Iterator[tuple[str, "Figure"]]:
     """Four panels for each value of the parameter by which panels are told apart."""
-    facet = study.sweep.facet
+    facet, focus = study.sweep.facet, study.sweep.focus
     for value in facet.values if facet else (None,):
         chosen = [
             (cell, curves)
             for cell, curves in zip(study.sweep.cells, study.curves, strict=True)
-            if curves and (facet is None or cell.values[facet.name] == value)
+            if curves and cell.matches(focus | ({facet.name: value} if facet else {}))
         ]
         if not chosen:
             continue
@@ -86,8 +88,8 @@ def _convergence(study: Study) -> Iterator[tuple[str, "Figure"]]:
             axes.set_xlim(left=0)
         for axes in panels[:, 0]:
             axes.set_ylabel(MEASURES["suboptimality"])
-        title = f"{facet.name} = {show_value(value)}" if facet else None
-        _legend(figure, panels[0, 0], title)
+        title = ", ".join(describe(({facet.name: value} if facet else {}) | focus))
+        _legend(figure, panels[0, 0], title or None)
         yield f"convergence{f'-{facet.name}-{show_value(value)}' if facet else ''}".replace("/", "-"), figure
 
 
@@ -121,7 +123,7 @@ def _rates(study: Study) -> Iterator[tuple[str, "Figure"]]:
     for rate, predicted, measured in known:
         colour = rate.cell.method.colour[0]
         face = colour if rate.proved else "none"
-        axes.plot(predicted, measured, "o", ms=4, mec=colour, mfc=face, label=rate.cell.method.name)
+        axes.plot(predicted, measured, "o", ms=4, mec=colour, mfc=face, label=rate.cell.method.algorithm)
     axes.set(xscale="log", yscale="log", xlabel="predicted rate per step", ylabel="measured rate per step")
     _legend(figure, axes)
     yield "rates", figure
@@ -129,25 +131,43 @@ def _rates(study: Study) -> Iterator[tuple[str, "Figure"]]:
 
 def _scaling(study: Study) -> Iterator[tuple[str, "Figure"]]:
     """Costs against each numeric parameter, at the finest accuracy that all methods reached somewhere."""
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+
     for name in dict.fromkeys(series.parameter.name for series in study.series):
         mine = [series for series in study.series if series.parameter.name == name]
         usable = [series for series in mine if series.slopes["messages"]]
         if not usable:
             continue
         accuracy = min(series.accuracy for series in usable)
-        figure = _figure(2.1)
-        for axes, cost in zip(figure.subplots(1, 2), ("messages", "time"), strict=True):
-            for series in usable:
-                if series.accuracy == accuracy:
-                    _power_law(axes, series, cost)
+        drawn = [series for series in usable if series.accuracy == accuracy]
+        figure = _figure(1.7 + 0.11 * len(drawn))
+        panels = figure.subplots(1, 2)
+        for axes, cost in zip(panels, SCALING_COSTS, strict=True):
+            for series in drawn:
+                _power_law(axes, series, cost, [other for other in drawn if _colour(other) == _colour(series)])
             axes.set(xscale="log", yscale="log", xlabel=name, ylabel=f"{COSTS[cost]} to {accuracy:g}")
-            axes.legend(fontsize=5)
+            for side in (axes.xaxis, axes.yaxis):
+                first, last = side.get_view_interval()
+                side.set_major_locator(LogLocator(subs=(1, 2, 5) if last < 30 * first else (1,)))
+                side.set_major_formatter(FuncFormatter(lambda value, _: count(value)))
+                side.set_minor_formatter(NullFormatter())
+        handles, labels = panels[0].get_legend_handles_labels()
+        columns = 1 if len(labels) <= MOST_LABELS else 2
+        title = f"slopes of {' and '.join(COSTS[cost] for cost in SCALING_COSTS)}"
+        figure.legend(handles, labels, loc="outside upper center", ncols=columns, title=title).get_title().set_fontsize(
+            7
+        )
         yield f"scaling-{name}", figure
 
 
-def _power_law(axes: "Axes", series: Series, cost: str) -> None:
-    method, slope = series.first.method, series.slopes[cost]
-    x, spreads = zip(*((x, entry.costs[cost]) for x, entry in series.points), strict=True)
-    label = series.label + (f", slope {slope.value:.2f}" if slope else "")
-    style: dict[str, Any] = {"color": method.colour[0], "ls": LINES[method.dash], "marker": "o", "ms": 2.5}
-    axes.plot(x, [spread.median for spread in spreads], label=label, **style)
+def _colour(series: Series) -> str:
+    return series.first.method.colour[0]
+
+
+def _power_law(axes: "Axes", series: Series, cost: str, alike: Sequence[Series]) -> None:
+    """Costs of a series; those of one colour are told apart by their lines."""
+    slopes = [series.slopes[each] for each in SCALING_COSTS]
+    label = f"{series.label}: " + ", ".join("–" if each is None else f"{each.value:.2f}" for each in slopes)
+    line = LINES[DASHES[alike.index(series) % len(DASHES)]]
+    medians = [entry.costs[cost].median for _, entry in series.points]
+    axes.plot([x for x, _ in series.points], medians, color=_colour(series), ls=line, marker="o", ms=2.5, label=label)

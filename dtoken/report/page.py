@@ -4,7 +4,7 @@ import base64
 import gzip
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib.resources import files
 from typing import Any
@@ -15,7 +15,7 @@ import dtoken
 from dtoken.provenance import now
 from dtoken.report import facts, sentences
 from dtoken.report.bands import AXES, LINEAR, MEASURES, PANELS, Curves
-from dtoken.report.cells import short, show_value
+from dtoken.report.cells import describe, short, show_value
 from dtoken.report.colours import PALETTE
 from dtoken.report.costs import COSTS, Reached, Series, Slope, Spread
 from dtoken.report.study import Rate, Study
@@ -24,7 +24,9 @@ DIGITS = 4  # of a number that is drawn; more cannot be seen
 COMPRESSION = 6
 
 
-def page(study: Study, title: str, baseline: str | None, pictures: Sequence[str]) -> str:
+def page(
+    study: Study, title: str, baseline: str | None, pictures: Sequence[str], claims: Sequence[Mapping[str, Any]] = ()
+) -> str:
     """The report as HTML text.
 
     Parameters
@@ -37,6 +39,8 @@ def page(study: Study, title: str, baseline: str | None, pictures: Sequence[str]
         Name of the method with which costs are compared at first; None: the first one.
     pictures
         Paths of the static figures, relative to the page.
+    claims
+        Sentences that were checked on the results, as ``facts.claims`` reads them.
     """
     from jinja2 import Environment, PackageLoader
 
@@ -64,6 +68,7 @@ def page(study: Study, title: str, baseline: str | None, pictures: Sequence[str]
         settings=facts.common_settings(sweep),
         provenance=facts.provenance(sweep),
         pictures=pictures,
+        claims=claims,
         runs=len(sweep.runs),
         style=_text("page.css"),
         theme=_text("theme.js"),
@@ -104,6 +109,7 @@ def payload(study: Study, baseline: str | None = None) -> dict[str, Any]:
         "baseline": baseline or _baseline(study),
         "accuracies": study.accuracies,
         "facet": sweep.facet.name if sweep.facet else None,
+        "focus": {name: None if value is None else show_value(value) for name, value in sweep.focus.items()},
         "methods": [{"name": each.name, "colour": each.colour, "dash": each.dash} for each in sweep.methods],
         "parameters": [
             {
@@ -118,7 +124,7 @@ def payload(study: Study, baseline: str | None = None) -> dict[str, Any]:
             {
                 "method": names.index(cell.method.name),
                 "label": cell.label,
-                "context": ", ".join(cell.label.split(", ")[1:]),
+                "context": ", ".join(describe(cell.context)),
                 "values": [None if value is None else show_value(value) for value in cell.values.values()],
                 "runs": len(cell.runs),
                 "curves": {axis: _curves(curve, len(cell.runs) > 1) for axis, curve in curves.items()},
@@ -126,7 +132,10 @@ def payload(study: Study, baseline: str | None = None) -> dict[str, Any]:
             for cell, curves in zip(sweep.cells, study.curves, strict=True)
         ],
         "reached": [_reached(entry, sweep.cells.index(entry.cell)) for entry in study.reached if entry.runs],
-        "rates": [_rate(rate, at) for at, rate in enumerate(study.rates) if rate.measured is not None],
+        "rates": sorted(
+            (_rate(rate, at) for at, rate in enumerate(study.rates) if rate.measured is not None),
+            key=lambda rate: not rate["violated"],  # what needs a look comes first
+        ),
         "scaling": [_series(series, names) for series in study.series],
     }
 

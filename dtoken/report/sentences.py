@@ -74,12 +74,12 @@ def listed(words: Iterable[str], most: int = SHOWN_VALUES, last: str = "") -> st
 def lead(sweep: Sweep) -> str:
     """What was swept, and how many runs that makes."""
     if not sweep.runs:
-        return "No run has begun."
+        return "There is no run."
     methods = listed(dict.fromkeys(method.name for method in sweep.methods), 10, "and")
-    parts = [f"{count(len(sweep.runs), 'run')} of {methods}"]
+    parts = [count(len(sweep.runs), "run") + (f" of {methods}" if methods else ", none of which has begun")]
     for each in sweep.context:
         parts.append(f"with {short(each.name)} {listed((show_value(value) for value in each.given), last='or')}")
-    parts += [f"{len(sweep.seeds)} seeds"] if len(sweep.seeds) > 1 else []
+    parts += [f"each with {len(sweep.seeds)} seeds"] if len(sweep.seeds) > 1 else []
     return ", ".join(parts) + "."
 
 
@@ -107,7 +107,7 @@ def findings(sweep: Sweep, table: Sequence[Reached]) -> list[str]:
     found: list[str] = []
     contexts: dict[tuple[Any, ...], list[Reached]] = {}
     for entry in table:
-        if math.isfinite(entry.costs["messages"].median):
+        if entry.cell.matches(sweep.focus) and math.isfinite(entry.costs["messages"].median):
             contexts.setdefault(tuple(entry.cell.context.values()), []).append(entry)
     for entries in contexts.values():
         finest = [

@@ -9,6 +9,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import dask
 import pytest
 
 from hydra_plugins.dask_launcher.cluster import CLUSTERS, Jobs
@@ -68,7 +69,7 @@ def test_the_command_of_a_worker_leaves_in_good_order_and_is_encrypted(kind: str
     assert given["--worker-class"] == f"{leaving}.LeavingWorker"
     assert given["--preload-nanny"] == leaving
     assert given["--nworkers"] == "2"
-    assert given["--nthreads"] == "1"
+    assert given["--nthreads"] == "3"
     assert given["--memory-limit"] == "4.66GiB"
     assert given["--local-directory"] == "/scratch"
     if kind != "htcondor":  # which has no time limit
@@ -89,6 +90,16 @@ def test_options_are_added_to_what_is_ours(kind: str, tmp_path: Path) -> None:
     assert "--resources GPU=1" in script
     assert "--worker-class" in script
     assert ("rank = Memory" if kind == "htcondor" else "#SBATCH --no-requeue\n#SBATCH --constraint=avx2\n") in script
+
+
+def test_defaults_of_a_site_count_where_nothing_was_said(tmp_path: Path) -> None:
+    site = {"walltime": "10:00:00", "queue": "all", "job-extra-directives": ["--qos=low"], "worker-extra-args": ["--x"]}
+    cluster = CLUSTERS["slurm"](walltime=None, shared=tmp_path)
+    with dask.config.set({f"jobqueue.slurm.{key}": value for key, value in site.items()}):
+        script = cluster.job_script()
+    for text in ("#SBATCH -t 10:00:00", "#SBATCH -p all", "#SBATCH --qos=low", "#SBATCH --no-requeue", " --x "):
+        assert text in script
+    assert "--lifetime 28800s --lifetime-stagger 1800s" in script
 
 
 def test_without_tls_no_credentials_are_named(tmp_path: Path) -> None:

@@ -12,7 +12,11 @@ from typing import Any
 import pytest
 
 import dtoken
+from dtoken.algorithms import method_class
+from dtoken.algorithms.base import never
 from dtoken.cli.run import main
+from dtoken.compiled import _CacheFile
+from dtoken.engine.executor import executor
 from tests.conftest import ROOT
 
 BLOCKS = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "add-a-method.md").read_text(), re.DOTALL)
@@ -101,3 +105,21 @@ def test_what_is_not_a_method_is_refused(here: Path, capsys: pytest.CaptureFixtu
     assert "is not a method: it has no token_start" in capsys.readouterr().err
     assert command("algorithm._target_=no_such_module.Method") == 2
     assert "cannot be imported" in capsys.readouterr().err
+
+
+def test_cached_code_of_a_method_that_is_gone_is_ignored(here: Path) -> None:
+    file = here / "mine.py"
+    file.write_text("class State:\n    pass\n")
+    cache = _CacheFile(str(here), "executor", "stamp")
+    cache._save_index({load(file).State: "code"})
+    assert len(cache._load_index()) == 1
+    del sys.modules["mine"]
+    assert cache._load_index() == {}
+
+
+def test_every_set_of_steps_has_its_own_cache(my_methods: ModuleType) -> None:
+    """A file with types of one method could not be read where only another one can be imported."""
+    walkman = method_class("walkman")
+    kernels = [executor(never, visit, None) for visit in (my_methods.visit, walkman.visit)]
+    names = [kernel._cache._cache_file._index_name for kernel in kernels]
+    assert names[0] != names[1]

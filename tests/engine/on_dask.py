@@ -38,8 +38,8 @@ def local_engine(experiment: Experiment, store: ShardStore) -> LocalEngine:
 
 
 def execute(experiment: Experiment, engine: Engine, events: int = 3000, **options: Any) -> Outcome:
-    every = 5.0 if events < 10_000 else 50.0
-    return run(experiment, engine, Stop(events=events), Recording(every_passes=every), **options)
+    recording = Recording(every_passes=None, every_jumps=150 if events < 10_000 else 2000)
+    return run(experiment, engine, Stop(passes=None, events=events), recording, **options)
 
 
 def state_of(engine: Engine) -> dict[tuple[str, int], bytes]:

@@ -1,6 +1,8 @@
 """The Dask engine without faults: equal bits for every method on any number of workers, alone or beside others."""
 
 import logging
+import socket
+import ssl
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -10,14 +12,19 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 from distributed import Client, LocalCluster, Security
+from distributed.comm.addressing import get_address_host
 
 import dtoken
 from dtoken.algorithms import METHODS, method_class
+from dtoken.algorithms.tvr import TVR
 from dtoken.data.store import ShardStore
+from dtoken.engine import timing, worker
+from dtoken.engine.channel import HELLO
 from dtoken.engine.dask_engine import DaskEngine
 from dtoken.engine.faults import Faults
 from dtoken.engine.worker import Hosts
 from dtoken.errors import InputError, RunError
+from dtoken.theory.local_work import Times
 from tests.engine.on_dask import (
     assert_equal,
     execute,
@@ -28,27 +35,43 @@ from tests.engine.on_dask import (
     without_wall,
 )
 
+TLS_ALERT = b"\x15"  # how a TLS server tells somebody off who does not speak it
+PATIENT = Faults(silence=60.0)  # a machine with other work must not look like a fault
+
 
 @pytest.fixture(scope="module")
 def store(tmp_path_factory: pytest.TempPathFactory) -> ShardStore:
     return make_store(tmp_path_factory.mktemp("stores"))
 
 
+def start(**options: Any) -> LocalCluster:
+    dashboard, host = "127.0.0.1:0", "127.0.0.1"
+    return LocalCluster(
+        threads_per_worker=1, dashboard_address=dashboard, host=host, silence_logs=logging.CRITICAL, **options
+    )
+
+
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[LocalCluster]:
-    with LocalCluster(
-        n_workers=1,
-        threads_per_worker=1,
-        dashboard_address="127.0.0.1:0",
-        host="127.0.0.1",
-        silence_logs=logging.CRITICAL,
-    ) as found:
+    with start(n_workers=1) as found:
         yield found
 
 
 @pytest.fixture(scope="module")
 def client(cluster: LocalCluster) -> Iterator[Client]:
     with Client(cluster) as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def secure_cluster() -> Iterator[LocalCluster]:
+    with start(n_workers=1, protocol="tls://", security=Security.temporary()) as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def secure_client(secure_cluster: LocalCluster) -> Iterator[Client]:
+    with Client(secure_cluster) as found:
         yield found
 
 
@@ -60,7 +83,7 @@ def scale(cluster: LocalCluster, client: Client, workers: int) -> None:
 
 def compare(client: Client, store: ShardStore, name: str, graph: str = "complete", kind: str = "simple") -> DaskEngine:
     experiment = make_experiment(store, method_class(name)(), graph, kind)
-    with local_engine(experiment, store) as local, DaskEngine(client, experiment, store.path) as engine:
+    with local_engine(experiment, store) as local, DaskEngine(client, experiment, store.path, PATIENT) as engine:
         assert_equal(execute(experiment, engine), execute(experiment, local))
         assert state_of(engine) == state_of(local)
         assert engine.faults == 0
@@ -77,13 +100,21 @@ def test_equal_bits_for_all_methods(cluster: LocalCluster, client: Client, store
     compare(client, store, "tvr", "ring", "lazy")
 
 
-def test_no_task_is_ever_created_and_the_workers_forget_the_run(client: Client, store: ShardStore) -> None:
-    def known(dask_scheduler: Any) -> tuple[int, int]:
-        return len(dask_scheduler.tasks), dask_scheduler.transition_counter
+def test_the_scheduler_remembers_nothing_of_hops_and_the_workers_forget_the_run(
+    cluster: LocalCluster, client: Client, store: ShardStore
+) -> None:
+    def known(dask_scheduler: Any) -> dict[str, int]:
+        collections = ("tasks", "task_groups", "task_prefixes", "transition_log", "unrunnable", "computations")
+        sizes = {name: len(getattr(dask_scheduler, name)) for name in collections}
+        return sizes | {"transitions": dask_scheduler.transition_counter}
 
-    before = client.run_on_scheduler(known)
-    compare(client, store, "tvr")
-    assert client.run_on_scheduler(known) == before
+    scale(cluster, client, 2)
+    experiment = make_experiment(store, method_class("token")(tokens=4, compute="on_arrival"))
+    with DaskEngine(client, experiment, store.path, PATIENT) as engine:
+        before = client.run_on_scheduler(known)
+        execute(experiment, engine, 5000)
+        assert sum(tally.hops for tally in engine.tallies.values()) > 1000
+        assert client.run_on_scheduler(known) == before
     seats = client.run(lambda dask_worker: len(dask_worker.plugins[Hosts.name].seats))
     assert set(seats.values()) == {0}
 
@@ -100,24 +131,57 @@ def test_two_runs_share_a_cluster_at_the_same_time(cluster: LocalCluster, client
         list(pool.map(lambda name: compare(client, store, name), ["tvr", "gd", "token", "tvr"]))
 
 
-def test_with_tls(store: ShardStore) -> None:
-    with (
-        LocalCluster(
-            n_workers=2,
-            threads_per_worker=1,
-            dashboard_address="127.0.0.1:0",
-            protocol="tls://",
-            security=Security.temporary(),
-            silence_logs=logging.CRITICAL,
-        ) as cluster,
-        Client(cluster) as client,
-    ):
-        for name in METHODS:
-            compare(client, store, name)
-        listeners = client.run(lambda dask_worker: dask_worker.address)
-        assert all(address.startswith("tls://") for address in listeners.values())
-        with pytest.raises(OSError):  # noqa: PT011 - which one depends on who gives up first
-            Client(cluster.scheduler_address.replace("tls://", "tcp://"), timeout=1)
+@pytest.mark.parametrize("workers", [1, 2, 3, 4])
+def test_equal_bits_with_tls(
+    secure_cluster: LocalCluster, secure_client: Client, store: ShardStore, workers: int
+) -> None:
+    scale(secure_cluster, secure_client, workers)
+    for name in METHODS:
+        assert compare(secure_client, store, name).workers == workers
+
+
+def knock(door: tuple[str, int], context: ssl.SSLContext | None, greeting: bytes, seconds: float = 30) -> str:
+    """What a stranger meets who connects, with TLS or without, and says something."""
+    visitor = socket.create_connection(door, seconds)
+    try:
+        if context is not None:
+            visitor = context.wrap_socket(visitor)
+        visitor.sendall(greeting)
+        answer = visitor.recv(1)
+    except TimeoutError:
+        return "let in"  # somebody waits for more
+    except OSError:  # an alert of TLS, or the connection is simply gone
+        return "sent away"
+    finally:
+        visitor.close()
+    return "sent away" if answer in (b"", TLS_ALERT) else "let in"
+
+
+def test_without_certificate_nobody_reaches_scheduler_worker_or_tokens(
+    secure_cluster: LocalCluster, secure_client: Client, store: ShardStore
+) -> None:
+    scale(secure_cluster, secure_client, 2)
+    experiment = make_experiment(store, method_class("tvr")())
+    anonymous = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    anonymous.check_hostname, anonymous.verify_mode = False, ssl.CERT_NONE
+    known = secure_cluster.security.get_connection_args("client")["ssl_context"]
+    stranger = Security.temporary().get_connection_args("client")["ssl_context"]
+    with DaskEngine(secure_client, experiment, store.path, PATIENT) as engine:
+        greeting = HELLO.pack(engine._secret, engine._generation + 1, 1)  # all that a peer would say
+        dask_doors = [secure_cluster.scheduler_address, *engine._workers.values()]
+        assert all(address.startswith("tls://") for address in dask_doors)
+        doors = [(get_address_host(address), int(address.rpartition(":")[2])) for address in dask_doors]
+        assert [knock(door, known, greeting) for door in doors] == ["let in"] * 3
+        tokens = engine._call(worker.take_seat, engine._run, engine._secret, worker.code())
+        assert [knock(door, known, greeting, 0.5) for door in tokens] == ["let in"] * 2
+        doors += tokens
+        assert len(set(doors)) == 5
+        for context in (None, anonymous, stranger):
+            assert [knock(door, context, greeting) for door in doors] == ["sent away"] * 5
+        execute(experiment, engine)
+        assert engine.faults == 0
+    with pytest.raises(OSError):  # noqa: PT011 - which one depends on who gives up first
+        Client(secure_cluster.scheduler_address.replace("tls://", "tcp://"), timeout=1)
 
 
 def test_the_api_uses_a_client_and_gives_what_the_local_engine_gives(
@@ -134,7 +198,7 @@ def test_the_api_uses_a_client_and_gives_what_the_local_engine_gives(
     assert logs[0].equals(logs[1])
     facts = found.summary["engine"]
     assert set(facts["workers"]) == {"0", "1"}
-    assert facts["tau_comm"] > 0
+    assert facts["tau_comm"] == min(facts["hop_seconds"]) > 0
     assert facts["tau_comp"] > 0
     assert facts["faults"] == 0
 
@@ -154,7 +218,7 @@ def test_inside_a_task_the_cluster_of_the_task_is_used(cluster: LocalCluster, cl
 
 def test_a_cluster_without_workers_is_named(store: ShardStore) -> None:
     with (
-        LocalCluster(n_workers=0, dashboard_address="127.0.0.1:0", silence_logs=logging.CRITICAL) as cluster,
+        start(n_workers=0) as cluster,
         Client(cluster) as client,
         pytest.raises(RunError, match="the cluster has no workers"),
     ):
@@ -165,3 +229,34 @@ def test_a_store_that_workers_cannot_see_is_named(client: Client, store: ShardSt
     experiment = make_experiment(store, method_class("tvr")())
     with pytest.raises((InputError, RunError), match="elsewhere"):
         DaskEngine(client, experiment, tmp_path / "elsewhere")
+
+
+def test_equal_bits_with_blocks_of_rows(cluster: LocalCluster, client: Client, store: ShardStore) -> None:
+    scale(cluster, client, 2)
+    for smoothness in ("batch", "theory"):
+        experiment = make_experiment(store, TVR(tokens=2, block_rows=7, smoothness=smoothness))
+        with local_engine(experiment, store) as local, DaskEngine(client, experiment, store.path) as engine:
+            assert_equal(execute(experiment, engine), execute(experiment, local))
+            assert state_of(engine) == state_of(local)
+
+
+def test_p_comm_is_chosen_by_the_hops_of_the_cluster(
+    cluster: LocalCluster, client: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Workers take over the constants of the choice; the same value gives the same bits on another engine."""
+    scale(cluster, client, 2)
+    monkeypatch.setattr(timing, "measure_times", lambda *_: Times(local=1e-9, visit=1e-9, hop=0.0))
+    settings: dict[str, Any] = {
+        "data": {"kind": "synthetic", "rows": 90, "features": 6, "store": str(tmp_path / "stores")},
+        "nodes": 4,
+        "stop": {"passes": 10},
+    }
+    method = {"_target_": "tvr", "p_comm": "auto"}
+    chosen = dtoken.run(algorithm=method, engine="dask", client=client, **settings)
+    choice, constants = chosen.summary["p_comm"], chosen.summary["constants"]
+    assert choice["seconds"]["hop"] == chosen.summary["engine"]["tau_comm"]
+    assert choice["workers"] == 2
+    assert constants["p_comm"] == choice["value"] == constants["balanced"] / 4
+    local = dtoken.run(algorithm=method | {"p_comm": choice["value"]}, **settings)
+    assert local.theta.tobytes() == chosen.theta.tobytes()
+    assert local.trajectory.drop(columns="wall").equals(chosen.trajectory.drop(columns="wall"))

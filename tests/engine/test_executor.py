@@ -111,12 +111,12 @@ def test_steps_run_ahead_while_a_token_is_elsewhere(hosted: tuple[HostedRows, Sa
 
     assert run(here, *arguments, here_cursor, 1) == WAITING
     done = here_cursor[1:] - here.first[:-1]
-    assert done.tolist() == [0, 20, 20, 0, 0]  # all steps before the next visit of each node, in portions of 16
+    assert done.tolist() == [20, 20, 0, 0]  # all steps before the next visit of each node, in portions of 16
     assert executor_module.AHEAD_STEPS < 20
     assert here_cursor[0] == 0  # no visit
     assert (ready == 0).all()
     assert run(here, *arguments, here_cursor, 1) == WAITING
-    assert (here_cursor[1:] - here.first[:-1]).tolist() == [0, 20, 20, 0, 0]  # nothing more can be done
+    assert (here_cursor[1:] - here.first[:-1]).tolist() == [20, 20, 0, 0]  # nothing more can be done
 
     assert run(there, *arguments, there_cursor, 1) == DONE
     assert run(here, *arguments, here_cursor, 1) == DONE
@@ -128,18 +128,23 @@ def test_plan_is_the_part_of_the_hosted_nodes(hosted: tuple[HostedRows, Samples]
     events = CASE.events(400)
     mine = np.array([True, False, True, False, False])
     plan, _ = plan_of(events, mine, hosted)
-    steps = [int(((events.kind == LOCAL) & (events.node == i)).sum()) if mine[i] else 0 for i in range(N)]
-    assert np.diff(plan.first).tolist() == steps
+    sizes = np.diff(plan.first)
+    for i in range(N):
+        steps = mine[i] * ((events.kind == LOCAL) & (events.node == i)).sum()
+        assert sizes[plan.node == i].sum() == steps
     here = np.flatnonzero(mine[events.node] & ((events.kind == VISIT) | (events.kind == MEET)))
     assert plan.token[: len(here)].tolist() == events.token[here].tolist()
     assert (plan.token[len(here) :] == FLUSH).all()
+    assert (sizes[len(here) :] > 0).all()
+    assert plan.events == len(plan.row) + len(here) == (mine[events.node] & (events.kind != MOVE)).sum()
     for v, e in enumerate(here):
         earlier = events.between(0, int(e))
         k, taking = events.token[e], earlier.kind != LOCAL
         assert plan.turn[v] == (taking & ((earlier.token == k) | (earlier.other == k))).sum()
         if events.kind[e] == VISIT:
             i = events.node[e]
-            assert plan.upto[v] - plan.first[i] == ((earlier.kind == LOCAL) & (earlier.node == i)).sum()
+            waited = np.cumsum(sizes * (plan.node == i))[v]
+            assert waited == ((earlier.kind == LOCAL) & (earlier.node == i)).sum()
         else:
             assert plan.node[v] == -1
 

@@ -84,7 +84,7 @@ def test_jobs_that_cannot_start_their_worker_are_given_up(
     monkeypatch.setattr(keeper, "GIVE_UP", 2)
     with jobs(shared, options={"job_script_prologue": ["exit 3"]}).open() as connection:
         until(connection.trouble)
-        assert "ended before a worker of it had reported" in str(connection.trouble())
+        assert "ended before a worker had reported" in str(connection.trouble())
         assert str(shared / "logs") in str(connection.trouble())
 
 
@@ -99,10 +99,10 @@ def test_a_worker_ends_before_its_time_limit_without_losing_its_task(site: Site,
         client = connection.client
         client.wait_for_workers(1, timeout=60)
         (first,) = site.jobs()
-        ran = [client.submit(own_job, 0.5, pure=False).result(timeout=60) for _ in range(16)]
-        assert ran[0] == first
-        assert ran == sorted(ran, key=int)
-        assert len(set(ran)) > 1
+        ran = [first]
+        while ran[-1] == first:
+            ran.append(client.submit(own_job, 0.5, pure=False).result(timeout=60))
+        assert len(ran) > 2
         until(lambda: first not in site.jobs("R,CG"))
         assert site.state(first) == "COMPLETED"
 

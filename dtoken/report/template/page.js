@@ -88,6 +88,22 @@ function baseLayout(more) {
   };
 }
 
+// Parameters that neither colour nor panels tell apart can be held at one value.
+function isShown(cell) {
+  return data.parameters.every(({ name }, at) => !isFree(name) || state.only[name] === undefined || cell.values[at] === state.only[name]);
+}
+const isFree = (name) => !/^algorithm(\.|$)/.test(name) && name !== state.facet && name !== state.group;
+
+function drawFilters() {
+  $("filters").replaceChildren(...data.parameters.filter(({ name }) => isFree(name)).map(({ name, short, values }) => {
+    const options = [["all", undefined], ...values.map((value) => [value ?? "none", value])];
+    const select = make("select", {}, ...options.map(([text, value]) => make("option", { selected: value === state.only[name] }, text)));
+    select.dataset.parameter = name;
+    select.onchange = () => { state.only[name] = options[select.selectedIndex][1]; drawPanels(); };
+    return make("label", {}, short, select);
+  }));
+}
+
 function facets() {
   const at = data.parameters.findIndex((parameter) => parameter.name === state.facet);
   if (at < 0) return [{ title: null, has: () => true }];
@@ -103,7 +119,7 @@ function traces(facet, axis) {
     const line = { x: [], y: [], text: [] }, band = { x: [], y: [] };
     for (const cell of data.cells) {
       const curves = cell.curves[axis];
-      if (!curves || !group.has(cell) || !facet.has(cell)) continue;
+      if (!curves || !group.has(cell) || !facet.has(cell) || !isShown(cell)) continue;
       const [median, low, high] = curves[state.measure];
       line.x.push(...curves.x, null); line.y.push(...median, null);
       line.text.push(...curves.x.map(() => cell.label), "");
@@ -147,8 +163,9 @@ function isLog(axis) {
 }
 
 function drawPanels() {
+  drawFilters();
   const panels = $("panels"), chosen = Object.keys(data.axes).filter((axis) => state.axes.has(axis)), rows = facets();
-  const narrow = window.innerWidth < 900, columns = Math.max(1, Math.min(chosen.length, rows.length > 1 && !narrow ? 4 : 2));
+  const columns = Math.max(1, Math.min(chosen.length, rows.length > 1 && !isNarrow() ? 4 : 2));
   for (const old of panels.querySelectorAll(".panel")) Plotly.purge(old);
   panels.replaceChildren();
   panels.style.gridTemplateColumns = `repeat(${columns}, minmax(0, 1fr))`;
@@ -256,7 +273,7 @@ function costTable() {
       show: (row) => {
         const [median, low, high] = row.costs[cost], times = ratio(row, cost);
         const text = make("span", { title: row.runs > 1 ? `10 % to 90 % of the runs: ${number(low)} to ${number(high)}` : "" }, number(median));
-        return times === null ? [text] : [text, make("span", { className: times < 1 ? "ratio good" : "ratio" }, `× ${number(times)}`)];
+        return times === null || partner(row) === row ? [text] : [text, make("span", { className: times < 1 ? "ratio good" : "ratio" }, `× ${parseFloat(times.toPrecision(2))}`)];
       },
     })),
   ];
@@ -265,10 +282,13 @@ function costTable() {
   $("cost-caption").textContent = `Median over seeds of what it took until the suboptimality was at most ${power(accuracy)} for the first time at a record point; a run that did not get there counts as infinitely expensive. Below, the ratio to ${$("baseline").value} in the same setting.`;
 }
 
-// Of a logarithmic axis over one or two decades, label 1, 2 and 5 as whole numbers instead of every digit.
+// Of a logarithmic axis over one or two decades, label 1, 2 and 5; over more, every so many powers of ten.
 function sparse(values) {
-  const known = values.filter((value) => value > 0), decades = Math.log10(Math.max(...known) / Math.min(...known));
-  return decades < 2.5 ? { dtick: "D2", exponentformat: "e", tickfont: { size: 11, color: css("--soft") } } : { dtick: Math.ceil(decades / 6) };
+  const known = values.filter((value) => value > 0), ends = [Math.min(...known), Math.max(...known)].map(Math.log10), decades = ends[1] - ends[0];
+  if (!(decades < 2.5)) return { dtick: Math.ceil(decades / 6) };
+  const powers = Array.from({ length: Math.ceil(decades) + 3 }, (_, at) => Math.floor(ends[0]) - 1 + at);
+  const tickvals = powers.flatMap((exponent) => [1, 2, 5].map((digit) => Number(`${digit}e${exponent}`)));
+  return { tickmode: "array", tickvals, ticktext: tickvals.map(number), tickfont: { size: 11, color: css("--soft") } };
 }
 
 function drawRates() {
@@ -292,7 +312,7 @@ function drawRates() {
     { title: "method", text: true, value: (rate) => data.cells[rate.cell].label, show: (rate) => [named(data.cells[rate.cell])[0], data.cells[rate.cell].label] },
     { title: "predicted", value: (rate) => rate.predicted, show: (rate) => (rate.predicted === null ? "none" : rate.predicted.toExponential(1)) },
     { title: "measured", value: (rate) => rate.measured, show: (rate) => rate.measured.toExponential(1) },
-    { title: "times", value: (rate) => (rate.predicted ? rate.measured / rate.predicted : null), show: (rate) => (rate.predicted ? number(rate.measured / rate.predicted) : "–") },
+    { title: "ratio", value: (rate) => (rate.predicted ? rate.measured / rate.predicted : null), show: (rate) => (rate.predicted ? number(rate.measured / rate.predicted) : "–") },
     { title: "bound", text: true, value: (rate) => (rate.violated ? 0 : rate.proved ? 1 : 2), show: flag },
   ], data.rates);
 }
@@ -324,7 +344,8 @@ function drawScaling() {
     { title: "slope", value: (series) => series.slopes[cost]?.[0] ?? null, show: (series) => series.slopes[cost]?.[0]?.toFixed(2) ?? "–" },
     { title: "95 % interval", value: (series) => series.slopes[cost]?.[1] ?? null, show: (series) => { const slope = series.slopes[cost]; return slope && slope[1] !== null ? `${slope[1].toFixed(2)} to ${slope[2].toFixed(2)}` : "–"; } },
   ], chosen);
-  $("scaling-caption").textContent = `${data.costs[cost]} to reach ${power(accuracy)} against ${name}, both logarithmic: medians with 10 % and 90 % quantiles over seeds. A slope s means that the cost grows like ${name} to the power s; least squares over all runs that got there.`;
+  const what = data.costs[cost][0].toUpperCase() + data.costs[cost].slice(1);
+  $("scaling-caption").textContent = `${what} to reach ${power(accuracy)} against ${name}, both logarithmic: medians with 10 % and 90 % quantiles over seeds. A slope s means that the cost grows like ${name} to the power s; least squares over all runs, where at least half of them got there.`;
 }
 
 // ---------------------------------------------------------------- choices
@@ -354,7 +375,7 @@ function setUp() {
   const facetable = data.parameters.filter((parameter) => parameter.values.length <= 8).map((parameter) => [parameter.name, parameter.name]);
   const context = data.parameters.find((parameter) => !/^algorithm(\.|$)/.test(parameter.name) && parameter.name !== data.facet) ?? data.parameters.find((parameter) => parameter.name !== data.facet);
   const group = data.methods.length > 1 || !context ? "method" : context.name;
-  state = { measure: "suboptimality", group, facet: data.facet ?? "", scale: "auto", axes: new Set(data.panels), hidden: new Set() };
+  state = { measure: "suboptimality", group, facet: data.facet ?? "", scale: "auto", axes: new Set(data.panels), hidden: new Set(), only: { ...data.focus } };
   choices("measure", Object.entries(data.measures).map(([name]) => [name, name]), state.measure, (value) => { state.measure = value; drawPanels(); });
   choices("group", [["method", "method"], ...parameters], state.group, (value) => { state.group = value; state.hidden.clear(); regroup(); });
   choices("facet", [["", "nothing"], ...facetable], state.facet, (value) => { state.facet = value; drawPanels(); });
@@ -368,7 +389,10 @@ function setUp() {
     return make("label", {}, box, axis === "time" ? "ideal time" : axis === "wall" ? "wall time" : axis);
   }));
   const accuracies = data.accuracies.map((accuracy) => [String(accuracy), power(accuracy)]);
-  const best = data.accuracies.filter((accuracy) => data.reached.some((entry) => entry.accuracy === accuracy && entry.reached)).at(-1) ?? data.accuracies[0];
+  const there = (accuracy) => data.reached.filter((entry) => entry.accuracy === accuracy && entry.costs.messages[0] !== null).length;
+  const compared = data.accuracies.filter((accuracy) => there(accuracy) >= Math.min(2, data.cells.length));
+  const byBaseline = (accuracy) => data.reached.some((entry) => entry.accuracy === accuracy && entry.reached && data.methods[data.cells[entry.cell].method].name === data.baseline);
+  const best = compared.filter(byBaseline).at(-1) ?? compared.at(-1) ?? data.accuracies[0];
   choices("accuracy", accuracies, best, costTable);
   choices("baseline", data.methods.map((method) => [method.name, method.name]), data.baseline, costTable);
   const swept = [...new Map(data.scaling.map((series) => [series.parameter, series.parameter]))];
@@ -385,13 +409,20 @@ function setTheme(theme) {
 }
 $("theme").onclick = () => { chosenTheme = isDark() ? "light" : "dark"; setTheme(chosenTheme); };
 systemTheme.onchange = () => { if (!chosenTheme) setTheme(); };
-// paper is white, and as wide as it is
-window.onbeforeprint = () => { setTheme("light"); for (const plot of document.querySelectorAll(".panel, .plot")) Plotly.Plots.resize(plot); };
-window.onafterprint = () => setTheme(chosenTheme);
-let wasNarrow = window.innerWidth < 900;
+// paper is white, and narrower than a screen
+let printing = false;
+function forPaper(on) {
+  printing = on;
+  document.body.classList.toggle("paper", on);
+  setTheme(on ? "light" : chosenTheme);
+}
+window.onbeforeprint = () => forPaper(true);
+window.onafterprint = () => forPaper(false);
+const isNarrow = () => printing || window.innerWidth < 900;
+let wasNarrow = isNarrow();
 window.addEventListener("resize", () => {
-  const narrow = window.innerWidth < 900;
-  if (data && $("panels") && narrow !== wasNarrow) drawPanels();
+  const narrow = isNarrow();
+  if (data && $("panels") && narrow !== wasNarrow && !printing) drawPanels();
   wasNarrow = narrow;
 });
 

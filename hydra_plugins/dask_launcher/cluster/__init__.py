@@ -8,7 +8,8 @@ RuntimeError, both with a sentence for the user.
 from typing import Any
 
 from hydra_plugins.dask_launcher.cluster.connection import Connection
-from hydra_plugins.dask_launcher.cluster.jobs import LSF, OAR, PBS, SGE, HTCondor, Jobs, Slurm
+from hydra_plugins.dask_launcher.cluster.jobs import Jobs
+from hydra_plugins.dask_launcher.cluster.systems import LSF, OAR, PBS, SGE, HTCondor, Slurm
 from hydra_plugins.dask_launcher.cluster.workers import LocalWorkers, Scheduler
 
 __all__ = ["CLUSTERS", "Cluster", "Connection", "Jobs", "LocalWorkers", "Scheduler"]

@@ -10,16 +10,6 @@ from typing import Any
 from hydra_plugins.dask_launcher.cluster.jobs import Jobs, joined
 from hydra_plugins.dask_launcher.cluster.keeper import refusal
 
-# The driver goes on where it was when it is started again, so the system may do that; it gets this shell's variables.
-DIRECTIVES: dict[str, Any] = {
-    "slurm": ["--requeue", "--open-mode=append"],
-    "pbs": ["-r y", "-V"],
-    "lsf": ["-r"],
-    "sge": ["-r y", "-V"],
-    "htcondor": {"getenv": "True"},
-    "oar": ["-t idempotent"],
-}
-
 
 @dataclass(frozen=True)
 class Driver:
@@ -80,7 +70,7 @@ class Driver:
 
         options = dict(cluster.options or {})
         options.pop("worker_extra_args", None)
-        more = options.pop("job_extra_directives", None)
+        more = options.pop("job_extra_directives", None) or cluster.site_default("job-extra-directives")
         plain = replace(
             cluster, workers=1, jobs=None, cores=1, memory=self.memory, tls=False, logs=self.logs, options=options
         )
@@ -88,7 +78,7 @@ class Driver:
             plain = replace(plain, walltime=self.walltime)
         arguments = plain.job_arguments(None) | {
             "job_name": self.name,
-            "job_extra_directives": joined(DIRECTIVES[cluster.kind], more),
+            "job_extra_directives": joined(cluster.driver_directives, more),
         }
         job: Any = getattr(dask_jobqueue, cluster.system).job_cls(None, self.name, **arguments)
         prologue = options.get("job_script_prologue") or []

@@ -7,7 +7,7 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -73,7 +73,7 @@ class Jobs:
     scratch
         Folder on a node's own disk for what does not fit into memory; None: the node's temporary directory.
     logs
-        Folder for what jobs print; None: ``logs`` in ``shared``.
+        Folder for what jobs print; None: ``workers`` in the directory of a sweep, else ``logs`` in ``shared``.
     dashboard
         Where the dashboard listens.
     options
@@ -97,7 +97,8 @@ class Jobs:
     kind: ClassVar[str] = ""
     system: ClassVar[str] = ""  # the class of dask-jobqueue
     names: ClassVar[dict[str, str]] = {}  # of our keys there, where they differ; "": it has no such thing
-    directives: ClassVar[Any] = []  # a lost job is replaced, so the system is not to start it again
+    directives: ClassVar[Any] = []  # of workers: a lost job is replaced, so the system is not to start it again
+    driver_directives: ClassVar[Any] = []  # it goes on where it was, so the system may start it again
     listing: ClassVar[Queue]
 
     def __post_init__(self) -> None:
@@ -166,7 +167,11 @@ class Jobs:
                     interface=self.interface,
                     scheduler_options={
                         "dashboard_address": self.dashboard,
-                        **(self.options or {}).get("scheduler_options", {}),
+                        **(
+                            (self.options or {}).get("scheduler_options")
+                            or self.site_default("scheduler-options")
+                            or {}
+                        ),
                     },
                     **self.job_arguments(security),
                 )
@@ -189,12 +194,13 @@ class Jobs:
         """What a job of dask-jobqueue is called with."""
         from dask.utils import parse_bytes
 
-        given = {"queue": self.queue, "account": self.account, "walltime": self._limit()}
+        given = {"queue": self.queue, "account": self.account, "walltime": self.limit()}
         renamed = {self.names.get(key, key): value for key, value in given.items() if value is not None}
         renamed.pop("", None)
         options = dict(self.options or {})
         options.pop("scheduler_options", None)  # not of a job
-        more, arguments = options.pop("job_extra_directives", None), options.pop("worker_extra_args", [])
+        more = options.pop("job_extra_directives", None) or self.site_default("job-extra-directives")
+        arguments = options.pop("worker_extra_args", None) or self.site_default("worker-extra-args") or []
         return {
             "cores": self.cores * self.per_job,
             "memory": f"{parse_bytes(self.memory) * self.per_job}B",
@@ -209,18 +215,24 @@ class Jobs:
             **options,
         }
 
-    def _limit(self) -> str | None:
+    def limit(self) -> str | None:
         """The time limit, as the system writes it."""
         return self.walltime
 
     def _worker_arguments(self) -> list[str]:
-        # One thread: a task may use all cores of its worker, and shares its process with no other.
-        arguments = ["--nthreads", "1", "--no-dashboard"]
-        arguments += ["--worker-class", f"{LEAVING}.LeavingWorker", "--preload-nanny", LEAVING]
-        if self.walltime is not None and self.names.get("walltime") != "":
-            life = lifetime(self.walltime)
+        arguments = ["--no-dashboard", "--worker-class", f"{LEAVING}.LeavingWorker", "--preload-nanny", LEAVING]
+        limit = None if self.names.get("walltime") == "" else self.walltime or self.site_default("walltime")
+        with suppress(ValueError):  # a site may write its default in other ways
+            life = lifetime(str(limit))
             arguments += ["--lifetime", f"{life.duration}s", "--lifetime-stagger", f"{life.stagger}s"]
         return arguments
+
+    def site_default(self, key: str) -> Any:
+        """What dask-jobqueue's own configuration says, in which a site has its defaults."""
+        import dask
+        import dask_jobqueue  # noqa: F401, reads it
+
+        return dask.config.get(f"jobqueue.{self.kind}.{key}", None)
 
     def _in_words(self, jobs: int) -> str:
         each = f"{self.cores} core{'s' if self.cores > 1 else ''} and {self.memory} each"
@@ -233,67 +245,3 @@ def joined(ours: Any, more: Any) -> Any:
     if isinstance(ours, dict):
         return {**ours, **(more or {})}
     return [*ours, *(more or [])]
-
-
-class Slurm(Jobs):
-    """SLURM."""
-
-    kind, system = "slurm", "SLURMCluster"
-    directives: ClassVar[Any] = ["--no-requeue"]
-    listing = Queue("squeue --noheader --user={uid} --format=%A,%t", r"^(\d+),(?!CG)")  # CG: it is ending
-
-
-class PBS(Jobs):
-    """PBS and Torque."""
-
-    kind, system = "pbs", "PBSCluster"
-    directives: ClassVar[Any] = ["-r n"]
-    listing = Queue("qselect -u {user}")
-
-
-class LSF(Jobs):
-    """LSF."""
-
-    kind, system = "lsf", "LSFCluster"
-    names: ClassVar[dict[str, str]] = {"account": "project"}
-    directives: ClassVar[Any] = ["-rn"]
-    listing = Queue("bjobs -noheader -o jobid", nothing="No unfinished job")
-
-    def _limit(self) -> str | None:
-        """The time limit in hours and minutes."""
-        from hydra_plugins.dask_launcher.cluster.walltime import seconds
-
-        if self.walltime is None:
-            return None
-        minutes = math.ceil(seconds(self.walltime) / 60)
-        return f"{minutes // 60:02d}:{minutes % 60:02d}"
-
-
-class SGE(Jobs):
-    """Sun Grid Engine and its descendants."""
-
-    kind, system = "sge", "SGECluster"
-    names: ClassVar[dict[str, str]] = {"account": "project"}
-    directives: ClassVar[Any] = ["-r n", "-notify"]
-    listing = Queue("qstat -u {user}")
-
-
-class HTCondor(Jobs):
-    """HTCondor; ``cluster.options.disk`` is the disk space of each job."""
-
-    kind, system = "htcondor", "HTCondorCluster"
-    names: ClassVar[dict[str, str]] = {"queue": "", "account": "", "walltime": ""}
-    directives: ClassVar[Any] = {}
-    listing = Queue("condor_q -autoformat ClusterId")
-
-    def job_arguments(self, security: "Security | None") -> dict[str, Any]:
-        """What a job of dask-jobqueue is called with: it insists on an amount of disk space."""
-        return {"disk": "1GB", **super().job_arguments(security)}
-
-
-class OAR(Jobs):
-    """OAR."""
-
-    kind, system = "oar", "OARCluster"
-    names: ClassVar[dict[str, str]] = {"account": "project"}
-    listing = Queue("oarstat -u {user}")

@@ -50,7 +50,7 @@ class Keeper:
                 if job is None or job.job_id is None:
                     await self._forget(name)
                 elif before or self._seen:
-                    log.info("job %s was submitted", job.job_id)
+                    log.info("%s job %s was submitted in its place", self._kind, job.job_id)
 
     async def run(self) -> None:
         """Look after the jobs until ``over``; never stops halfway through a submission."""
@@ -69,13 +69,13 @@ class Keeper:
         stillborn = []
         for name in await self._lost():
             job = self._cluster.workers.get(name)
-            log.info("job %s is lost", job.job_id if job else name)
+            log.info("%s job %s is lost", self._kind, job.job_id if job else name)
             if name not in self._seen and job is not None:
                 stillborn.append(job.job_id)
             await self._forget(name)
         if stillborn:
-            jobs = f"job{'s' if len(stillborn) > 1 else ''} {', '.join(stillborn)}"
-            self._failed(f"{jobs} of {self._kind} ended before a worker of it had reported")
+            jobs = f"{self._kind} job{'s' if len(stillborn) > 1 else ''} {', '.join(stillborn)}"
+            self._failed(f"{jobs} ended before a worker had reported")
         if len(self._cluster.worker_spec) < self._wanted and time.monotonic() >= self._next_submission:
             await self.fill()
 

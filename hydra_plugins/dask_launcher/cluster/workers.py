@@ -140,12 +140,16 @@ class Scheduler:
             client = Client(**where, security=self._security(), timeout=10)
         except (OSError, TimeoutError, ValueError) as error:
             raise RuntimeError(f"no scheduler answers at cluster.address={self.address} ({error})") from error
+        except TypeError as error:  # how Dask says that it has no certificates
+            files = "cluster.ca, cluster.certificate and cluster.key"
+            raise ValueError(f"the scheduler of cluster.address={self.address} uses TLS; give {files}") from error
+        except RuntimeError as error:  # how Dask says that it must not speak without
+            raise ValueError(
+                f"the scheduler of cluster.address={self.address} uses no TLS; start it with TLS, or set "
+                "cluster.tls=false if it is fine that whoever reaches it can run code as you"
+            ) from error
         with client:
             secure = str(client.scheduler_info()["address"]).startswith("tls://")
-            if self.tls and not secure:
-                raise ValueError(
-                    f"the scheduler of cluster.address={self.address} uses no TLS; or set cluster.tls=false"
-                )
             yield Connection(client, f"{self.address}{', TLS' if secure else ''}", client.dashboard_link or None)
 
     def _security(self) -> "Security | None":

@@ -1,0 +1,139 @@
+"""What a report leaves on disk, and what the command says."""
+
+import json
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from dtoken.cli.report import main
+from dtoken.errors import InputError
+from dtoken.report import make_report
+from dtoken.report.cells import cells_of
+from dtoken.report.facts import graphs, partitions
+from dtoken.report.sentences import findings, lead
+from dtoken.report.study import study
+from dtoken.sweep.runs import find_runs
+from tests.sweep.made import config, trajectory, write_run
+
+FIGURES = ("convergence-graph-complete", "convergence-graph-ring", "rates")
+
+
+def test_everything_is_there(sweep: Path, report: Path) -> None:
+    assert report == sweep / "report" / "index.html"
+    assert (sweep / "results.parquet").is_file()
+    assert (sweep / "results.csv").is_file()
+    names = {path.name for path in report.parent.iterdir()}
+    assert names == {"index.html", *(f"{name}.{kind}" for name in FIGURES for kind in ("png", "pdf"))}
+    assert report.stat().st_size < 3e6
+
+
+def test_the_page_asks_for_nothing_from_outside(report: Path) -> None:
+    text = report.read_text()
+    sources = re.findall(r"""(?:src|href)=["']([^"']*)""", text)
+    own = ("#", "data:", *FIGURES)
+    assert [source for source in sources if not source.startswith(own)] == []
+
+
+def test_figures_are_as_wide_as_a_column(report: Path) -> None:
+    for name in FIGURES:
+        with Image.open(report.parent / f"{name}.png") as image:
+            assert image.size[0] == 1020  # 3.4 inches at 300 dots
+            pixels = np.asarray(image.convert("RGB"))
+        assert (pixels == (0xD5, 0x5E, 0x00)).all(axis=2).any()  # token's colour, as on the page
+        assert (report.parent / f"{name}.pdf").read_bytes().startswith(b"%PDF")
+
+
+def test_several_sweeps_make_one_report(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in ("one", "two"):
+        write_run(tmp_path / name / "0", config(tokens=len(name)), trajectory())
+    write_run(tmp_path / "two" / "1", config(tokens=7), trajectory())
+    assert make_report(["one", "two"]) == Path("report/index.html")
+    assert (tmp_path / "report" / "results.csv").is_file()
+    assert not (tmp_path / "one" / "results.csv").exists()
+
+
+def test_it_can_be_made_again(tmp_path: Path) -> None:
+    write_run(tmp_path / "0", config(), trajectory())
+    first = make_report(tmp_path).read_text()
+    write_run(tmp_path / "1", config(seed=1), trajectory())
+    assert "1 run of tvr" in first
+    assert "2 runs of tvr" in make_report(tmp_path).read_text()
+    assert len(find_runs([tmp_path])) == 2  # the report is not taken for a run
+
+
+def test_claims_of_a_workflow_are_shown(tmp_path: Path) -> None:
+    write_run(tmp_path / "0", config(), trajectory())
+    claim = {"sentence": "A & B agree", "where": "ring, jumps", "meaning": "within {} of 2", "why": "few rows"}
+    content = {"title": "Said", "claims": [claim | {"numbers": {"1e-4": 1.5, "1e-6": 2.5}, "verdict": "holds at 1e-4"}]}
+    (tmp_path / "claims.json").write_text(json.dumps(content))
+    text = make_report(tmp_path).read_text()
+    for part in ("<h2>Said</h2>", "A &amp; B agree", "within 1.5 / 2.5 of 2", "holds at 1e-4", "0 of 1 sentences hold"):
+        assert part in text
+    (tmp_path / "claims.json").write_text('{"claims": [7]}')
+    with pytest.raises(InputError, match=r"claims.json is damaged; delete it"):
+        make_report(tmp_path)
+
+
+def test_the_command_prints_the_path(sweep: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = [str(sweep), "--output", str(tmp_path / "there"), "--baseline", "tvr", "--accuracies", "1e-1,1e-3"]
+    assert main(words) == 0
+    assert capsys.readouterr().out == f"{tmp_path / 'there' / 'index.html'}\n"
+    assert (tmp_path / "there" / "rates.pdf").is_file()
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["nowhere"], "nowhere is not a directory; give the directory of a sweep or of a run."),
+        (["SWEEP", "--baseline", "sgd"], "baseline sgd is not a method of this sweep; use one of token, tvr, tavr."),
+        (["SWEEP", "--accuracies", "fine"], "accuracy fine is not a number; give for instance --accuracies 1e-4 1e-6."),
+        (["SWEEP", "--accuracies", "0"], "accuracy 0 is not a positive number; give for instance 1e-4."),
+    ],
+)
+def test_bad_input_gets_a_sentence(
+    words: list[str], message: str, sweep: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    output = tmp_path / "out"
+    words = [word.replace("SWEEP", str(sweep)) for word in words]
+    assert main([*words, "--output", str(output)]) == 2
+    assert capsys.readouterr().err == f"{message}\n"
+    assert not output.exists()
+
+
+def test_sentences_say_what_is_seen(sweep: Path) -> None:
+    found = study(find_runs([sweep]), [1e-2])
+    assert lead(found.sweep) == "18 runs of token, tvr and tavr, with graph complete or ring, each with 3 seeds."
+    complete, ring = findings(found.sweep, found.reached)
+    # falling by 0.37 a point (the middle seed), tavr needs ceil(log 0.01 / log 0.37) = 5 points of 40 gradients
+    assert complete.startswith("With graph=complete, to 0.01, tavr needs the least communication (")
+    assert "computation (200; tvr 2 times as much)" in complete
+    assert "graph=ring" in ring
+
+
+def test_setting_is_drawn_from_what_is_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import dtoken
+
+    monkeypatch.setenv("DTOKEN_STORE", str(tmp_path / "stores"))
+    dtoken.run(
+        {"kind": "synthetic", "rows": 60, "features": 4},
+        4,
+        "gd",
+        {"kind": "star", "walk": "lazy"},
+        sigma=0.1,
+        stop={"passes": 3.0},
+        directory=tmp_path / "runs" / "0",
+    )
+    sweep = cells_of(find_runs([tmp_path / "runs"]))
+    (graph,) = graphs(sweep)
+    assert graph.title == "star, 4 nodes"
+    assert graph.svg is not None
+    assert (graph.svg.count("<line"), graph.svg.count("<circle")) == (3, 4)
+    (partition,) = partitions(sweep)
+    assert "60 rows × 4 features" in partition.text
+    assert "contiguous over 4 nodes with 15 rows each" in partition.text
+    assert partition.svg is not None
+    assert partition.svg.count("<title>node") == 4

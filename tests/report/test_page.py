@@ -1,0 +1,227 @@
+"""The page in a real browser, without a network."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dtoken.report import make_report
+from tests.sweep.made import config, trajectory, write_manifest, write_run
+
+Open = Callable[..., Any]
+
+
+@pytest.fixture
+def open_page(browser: Any) -> Iterator[Open]:
+    """Open a report with the network off; anything that the browser complains about fails the test."""
+    complaints: list[str] = []
+    contexts = []
+
+    def open_(path: Path, width: int = 1280, theme: str = "light") -> Any:
+        context = browser.new_context(
+            offline=True, viewport={"width": width, "height": 900}, color_scheme=theme, reduced_motion="reduce"
+        )
+        contexts.append(context)
+        page = context.new_page()
+        page.on("console", lambda message: complaints.append(f"{message.type}: {message.text}"))
+        page.on("pageerror", lambda error: complaints.append(str(error)))
+        page.on("requestfailed", lambda request: complaints.append(f"asked for {request.url[:100]}"))
+        page.goto(path.resolve().as_uri())
+        if page.query_selector("#packed-data"):
+            page.wait_for_selector("html[data-ready]", state="attached", timeout=120_000)
+        return page
+
+    yield open_
+    for context in contexts:
+        context.close()
+    assert complaints == []
+
+
+def lines(page: Any) -> list[list[str]]:
+    """For each panel the names of the lines that one can see."""
+    script = """panels => panels.map(panel => panel.data
+        .filter(trace => trace.uid.startsWith("line") && trace.visible !== false)
+        .filter(trace => panel.querySelector(`.trace${trace.uid} path.js-line`)).map(trace => trace.name))"""
+    found: list[list[str]] = page.eval_on_selector_all(".panel", script)
+    return found
+
+
+def test_the_panels_are_drawn(report: Path, open_page: Open) -> None:
+    page = open_page(report)
+    assert lines(page) == [["token", "tvr", "tavr"]] * 8  # two graphs, four axes
+    assert page.locator("#panels h3").all_inner_texts() == ["graph = complete", "graph = ring"]
+    assert "18 runs of token, tvr and tavr, with graph complete or ring, each with 3 seeds." in page.inner_text(
+        "header"
+    )
+
+
+def test_hiding_a_method_hides_it_in_all_panels(report: Path, open_page: Open) -> None:
+    page = open_page(report)
+    page.click("#legend button:has-text('tvr')")
+    assert lines(page) == [["token", "tavr"]] * 8
+    bands = page.eval_on_selector_all(".panel", "all => all.map(p => p.data.filter(t => t.visible && t.fill).length)")
+    assert bands == [2] * 8
+    page.click("#legend button:has-text('tvr')")
+    assert lines(page) == [["token", "tvr", "tavr"]] * 8
+
+
+def test_pointing_at_a_method_dims_the_others_in_all_panels(report: Path, open_page: Open) -> None:
+    page = open_page(report)
+    page.hover("#legend button:has-text('tavr')")
+    script = "all => all.map(trace => trace.style.opacity)"
+    assert page.eval_on_selector_all(".panel .traceline0", script) == ["0.13"] * 8
+    assert page.eval_on_selector_all(".panel .traceline2", script) == [""] * 8
+    page.hover("h1")
+    assert page.eval_on_selector_all(".panel .traceline0", script) == [""] * 8
+
+
+def test_a_curve_is_the_median_of_its_runs(report: Path, tables: dict[str, Any], open_page: Open) -> None:
+    """Gradients are the same in all seeds, so that no interpolation stands between the page and pandas."""
+    page = open_page(report)
+    panel = page.locator('.panel[data-axis="gradients"]').first
+    x, y = panel.evaluate("p => { const t = p.data.find(t => t.uid === 'line1'); return [t.x, t.y] }")
+    expected = tables["4"].suboptimality  # tvr on the complete graph: runs 3, 4 and 5, the middle one is the median
+    assert x[:-1] == tables["4"].gradients.tolist()
+    assert y[:-1] == pytest.approx(expected.tolist(), rel=1e-3)
+
+
+def test_axes_measures_groups_and_facets_can_be_chosen(report: Path, open_page: Open) -> None:
+    page = open_page(report)
+    page.select_option("#facet", "")
+    assert len(lines(page)) == 4
+    page.check("#axes input[value=jumps]")
+    assert len(lines(page)) == 5
+    page.select_option("#measure", "distance")
+    assert page.evaluate("document.querySelector('.panel').layout.yaxis.title.text") == "squared distance to θ*"
+    page.select_option("#group", "graph")
+    assert lines(page) == [["graph = complete", "graph = ring"]] * 5
+    page.select_option("#measure", "objective")
+    assert page.evaluate("document.querySelector('.panel').layout.yaxis.type") == "linear"
+    page.select_option("#scale", "log")
+    assert page.evaluate("document.querySelector('.panel').layout.xaxis.type") == "log"
+
+
+def column(page: Any, title: str) -> list[str]:
+    """The first line of each cell of a column of the table of costs."""
+    heads = page.locator("#cost-table thead th").all_inner_texts()
+    at = [head.strip() for head in heads].index(title)
+    cells = page.locator(f"#cost-table tbody td:nth-child({at + 1})").all_inner_texts()
+    return [text.split("\n")[0].strip() for text in cells]
+
+
+def test_the_table_tells_the_first_crossing_and_sorts(report: Path, tables: dict[str, Any], open_page: Open) -> None:
+    page = open_page(report)
+    page.select_option("#accuracy", "0.01")
+    page.click("#cost-table th button:has-text('messages')")
+    shown = column(page, "messages")
+    expected = []
+    for first in range(0, 18, 3):
+        taken = []
+        for run in range(first, first + 3):
+            table = tables[str(run)]
+            there = table[table.suboptimality <= 0.01]
+            taken.append(there.messages.iloc[0] if len(there) else float("inf"))
+        expected.append(sorted(taken)[1])
+    assert shown == [f"{value:,}" for value in sorted(expected)]
+    page.click("#cost-table th button:has-text('messages')")
+    assert column(page, "messages") == shown[::-1]
+    assert page.get_attribute("#cost-table th[aria-sort]", "aria-sort") == "descending"
+
+
+def test_ratios_are_to_the_baseline_in_the_same_setting(report: Path, open_page: Open) -> None:
+    page = open_page(report)
+    page.select_option("#accuracy", "0.01")
+    page.select_option("#baseline", "tvr")
+    costs = dict(
+        zip(zip(column(page, "method"), column(page, "graph"), strict=True), column(page, "jumps"), strict=True)
+    )
+    ratio = int(costs["token", "ring"].replace(",", "")) / int(costs["tvr", "ring"].replace(",", ""))
+    row = page.locator("#cost-table tbody tr:has-text('token'):has-text('ring')")
+    assert row.locator(".ratio").first.inner_text() == f"× {ratio:.2g}"
+
+
+def test_unmet_bounds_are_flagged(report: Path, open_page: Open) -> None:
+    page = open_page(report)
+    assert "2 of 6 proved rates were not met: token, graph=complete; token, graph=ring" in page.inner_text("#theory")
+    assert page.locator("#rates-table td:has-text('not met')").count() == 2
+
+
+def test_failures_are_told_as_text(report: Path, open_page: Open) -> None:
+    page = open_page(report)
+    assert "diverged: <b>tavr</b> & a ring need algorithm.jumps=auto" in page.inner_text("#failures")
+    assert "1 of 18 runs failed" in page.inner_text("header")
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_it_fits_800_pixels_in_both_themes(theme: str, report: Path, open_page: Open) -> None:
+    page = open_page(report, width=800, theme=theme)
+    assert page.evaluate("document.documentElement.scrollWidth") <= 800
+    back = page.evaluate("getComputedStyle(document.body).backgroundColor")
+    assert (sum(map(int, back[4:-1].split(","))) < 3 * 128) == (theme == "dark")
+    page.click("#theme")
+    assert page.evaluate("getComputedStyle(document.body).backgroundColor") != back
+    assert lines(page) == [["token", "tvr", "tavr"]] * 8
+
+
+def test_scaling_shows_slopes(tmp_path: Path, open_page: Open) -> None:
+    """The number of record points to an accuracy is proportional to 1 / log(1 / rate), which is 1 / sigma here."""
+    for number, sigma in enumerate((0.01, 0.02, 0.04, 0.08)):
+        settings = config(problem={"loss": "logistic", "sigma": sigma})
+        write_run(tmp_path / str(number), settings, trajectory(1e-2 ** (sigma / 0.8), 82))
+    page = open_page(make_report(tmp_path, accuracies=[1e-2 * (1 + 1e-9)]))
+    assert page.locator("#scaling-table tbody td").nth(1).inner_text() == "-1.00"
+    assert page.evaluate("document.querySelector('#scaling-plot').data[0].x") == [0.01, 0.02, 0.04, 0.08]
+
+
+def test_a_single_run_has_a_page(tmp_path: Path, open_page: Open) -> None:
+    page = open_page(make_report(write_run(tmp_path / "alone", config(), trajectory())))
+    assert lines(page) == [["tvr"]] * 4
+    assert "1 run of tvr." in page.inner_text("header")
+
+
+def test_a_sweep_under_way_has_a_page(tmp_path: Path, open_page: Open) -> None:
+    write_run(tmp_path / "0", config(), trajectory())
+    write_run(tmp_path / "1", config(seed=1), None, status="running")
+    write_manifest(tmp_path, [{"folder": str(n), "overrides": [f"seed={n}"]} for n in range(4)])
+    page = open_page(make_report(tmp_path))
+    assert lines(page) == [["tvr"]] * 4
+    text = page.inner_text("header")
+    assert "1 done" in text
+    assert "3 runs waiting: this report shows what there is so far" in text
+
+
+def test_a_sweep_of_failures_has_a_page(tmp_path: Path, open_page: Open) -> None:
+    write_manifest(
+        tmp_path,
+        [{"folder": "0", "overrides": ["nodes=500"], "status": "failed", "error": "nodes=500 but there are 20 rows"}],
+    )
+    page = open_page(make_report(tmp_path))
+    assert "No run has left measurements yet" in page.inner_text("header")
+    assert "nodes=500 but there are 20 rows" in page.inner_text("#failures")
+    assert page.locator("#convergence").count() == 0
+
+
+def test_an_empty_sweep_has_a_page(tmp_path: Path, open_page: Open) -> None:
+    (tmp_path / "multirun.yaml").write_text("")
+    page = open_page(make_report(tmp_path))
+    assert "This sweep has no runs yet" in page.inner_text("header")
+
+
+def test_printing_leaves_the_page_as_it_was(report: Path, open_page: Open) -> None:
+    page = open_page(report, theme="dark")
+    assert page.pdf(format="A4").startswith(b"%PDF")
+    assert page.evaluate("[document.documentElement.dataset.theme, document.body.className]") == ["dark", ""]
+    assert lines(page) == [["token", "tvr", "tavr"]] * 8
+
+
+def test_settings_that_only_crowd_can_be_held(tmp_path: Path, open_page: Open) -> None:
+    """Five values of sigma for each of three methods: first the middle one, then all."""
+    for number, (algorithm, sigma) in enumerate((a, s) for a in ("token", "tvr", "tavr") for s in (1, 2, 3, 4, 5)):
+        settings = config(algorithm, problem={"loss": "logistic", "sigma": float(sigma)})
+        write_run(tmp_path / str(number), settings, trajectory(1 - sigma / 20))
+    page = open_page(make_report(tmp_path))
+    pieces = "document.querySelector('.panel').data.map(trace => trace.x.filter(x => x === null).length)"
+    assert page.evaluate(pieces) == [1, 1, 1]
+    page.select_option("#filters select", "all")
+    assert page.evaluate(pieces) == [5, 5, 5]

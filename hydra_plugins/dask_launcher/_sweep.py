@@ -108,7 +108,8 @@ class Sweep:
             self._check(plan)
             if self.options.dry_run is not None:
                 configs = (unpacked(plan.configs[job.index]) for job in plan.todo)
-                get_method(self.options.dry_run)(plan.jobs, zip(plan.todo, configs, strict=True), self.options.cluster)
+                cluster = with_logs(self.options.cluster, directory)
+                get_method(self.options.dry_run)(plan.jobs, zip(plan.todo, configs, strict=True), cluster)
                 return [JobReturn(status=JobStatus.COMPLETED) for _ in plan.jobs]
             self._manifest = manifest
             manifest.save()

@@ -19,8 +19,8 @@ from hydra_plugins.dask_launcher.cluster import Cluster, Jobs
 SHOWN = "dtoken.cli.dry_run.show"
 
 
-def dry_run(words: Sequence[str]) -> int:
-    """Show the sweep that ``dtoken -m`` with these words would run."""
+def dry_run(words: Sequence[str], shown: str = SHOWN) -> int:
+    """Show the sweep that ``dtoken -m`` with these words would run, by the function with the name ``shown``."""
     asked = parse(["-m", *words])
     sys.argv = ["dtoken", "-m", *words]
     with application(asked, KEYS) as app:
@@ -32,7 +32,7 @@ def dry_run(words: Sequence[str]) -> int:
                 (
                     f"hydra.sweep.dir={quoted(directory)}",
                     "hydra/launcher=dask",
-                    f"hydra.launcher.dry_run={SHOWN}",
+                    f"hydra.launcher.dry_run={shown}",
                     quiet,
                 ),
             )

@@ -84,13 +84,16 @@ class Application:
         asked = [value for value in self.arguments.overrides if value.startswith(f"{key}=")]
         return asked[-1].partition("=")[2] if asked else None
 
-    def sweep_directory(self) -> Path:
-        """The directory of the sweep that the command line asks for."""
+    def compose_sweep(self) -> DictConfig:
+        """What all runs of the sweep have in common that the command line asks for."""
         overrides = [*self.arguments.overrides, "hydra.mode=MULTIRUN"]
-        config = self.hydra.compose_config(
+        return self.hydra.compose_config(
             self.config_name, overrides, run_mode=RunMode.MULTIRUN, with_log_configuration=False
         )
-        return Path(str(config.hydra.sweep.dir))
+
+    def sweep_directory(self) -> Path:
+        """The directory of the sweep that the command line asks for."""
+        return Path(str(self.compose_sweep().hydra.sweep.dir))
 
     def sweep(self, task: Callable[[DictConfig], Any], more: Sequence[str] = ()) -> Any:
         """Run ``task`` for all combinations that the command line, and ``more`` overrides, ask for."""

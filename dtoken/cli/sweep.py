@@ -8,6 +8,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
+from dtoken.cli.submit import add_submit
 from dtoken.cli.terminal import run_command
 from dtoken.errors import InputError
 
@@ -51,6 +52,7 @@ def _parser() -> argparse.ArgumentParser:
     resume.add_argument("directory", type=Path, metavar="DIR")
     resume.add_argument("words", nargs=argparse.REMAINDER, metavar="KEY=VALUE", help="more, as cluster.workers=8")
     resume.set_defaults(command=_resume)
+    add_submit(commands)
     return parser
 
 

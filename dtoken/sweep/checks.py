@@ -5,12 +5,16 @@ from collections.abc import Iterable
 from contextlib import suppress
 from typing import Any
 
+from dtoken.cluster import processors
 from dtoken.config.hydra import settings_of
 from dtoken.config.settings import Settings
 from dtoken.data.build import Watcher
 from dtoken.data.ingest import ingest, store_key
 from dtoken.errors import InputError, RunError
-from dtoken.session import check_run, prepare_run
+from dtoken.problem.finite_sum import FiniteSum
+from dtoken.problem.losses import get_loss
+from dtoken.problem.optimum import optimum
+from dtoken.session import check_run
 
 
 def check_job(config: Any) -> None:
@@ -33,8 +37,11 @@ def prepare_jobs(configs: Iterable[Any], watcher: Watcher | None = None) -> None
         problems[problem] += 1
         first.setdefault(problem, settings)
     for problem, settings in first.items():
-        if stores[problem[0]] > 1:
-            ingest(settings.source, settings.partition, root=settings.store, labels=settings.labels, watcher=watcher)
-        if problems[problem] > 1:
-            with suppress(InputError, RunError):  # of this run's own, and it will say so itself
-                prepare_run(settings, watcher)
+        if stores[problem[0]] < 2:
+            continue
+        store = ingest(
+            settings.source, settings.partition, root=settings.store, labels=settings.labels, watcher=watcher
+        )
+        if problems[problem] > 1:  # nothing of a method's own code runs here: it might take this process with it
+            with suppress(InputError, RunError):  # the runs will say so themselves
+                optimum(FiniteSum(store, get_loss(settings.problem.loss), settings.problem.sigma, threads=processors()))

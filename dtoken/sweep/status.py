@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from dtoken.errors import InputError
+from dtoken.sweep.submit import LOG, submission
 from hydra_plugins.dask_launcher._compose import swept_keys
 from hydra_plugins.dask_launcher._records import (
     DONE,
@@ -86,6 +87,11 @@ def manifest_of(directory: Path) -> Manifest:
         manifest = read_manifest(directory)
     except ValueError as error:
         raise InputError(str(error)) from error
+    if manifest is None and (driver := submission(directory)) is not None:
+        where = f"it waits in the queue, or {directory / LOG} says why it ended"
+        raise InputError(
+            f"the sweep in {directory} has not begun: its driver is {driver.kind} job {driver.job}; {where}"
+        )
     if manifest is None:
         raise InputError(f"{directory} is not the directory of a sweep: it has no manifest.json")
     return manifest

@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import re
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
@@ -44,13 +43,16 @@ class Submission:
     job: str
 
 
-def batch_system(cluster: Cluster) -> Jobs:
-    """The cluster, if it is a batch system."""
+def batch_system(cluster: Cluster, directory: Path) -> Jobs:
+    """The cluster, if it is a batch system, and the sweep in ``directory`` has no driver there that waits or runs."""
     if not isinstance(cluster, Jobs):
         raise InputError(
             f"cluster={cluster.kind} has no queue to submit to; use cluster=slurm, pbs, lsf, sge, htcondor or oar, or "
             "start the sweep here with dtoken -m"
         )
+    before = submission(directory)
+    if before is not None and before.kind == cluster.kind and _is_queued(cluster, before.job):
+        raise InputError(f"{directory} has a driver already, {before.kind} job {before.job}")
     return cluster
 
 
@@ -69,10 +71,7 @@ def driver(arguments: Sequence[str], cwd: Path, directory: Path, resources: Reso
 
 def submit(cluster: Cluster, arguments: Sequence[str], cwd: Path, directory: Path, resources: Resources) -> Submission:
     """Submit the driver of the sweep in ``directory``, unless it has one that waits or runs."""
-    system = batch_system(cluster)
-    before = submission(directory)
-    if before is not None and before.kind == system.kind and _is_queued(system, before.job):
-        raise InputError(f"{directory} has a driver already, {before.kind} job {before.job}")
+    system = batch_system(cluster, directory)
     directory.mkdir(parents=True, exist_ok=True)
     if resources.queue is not None:
         system = replace(system, queue=resources.queue)
@@ -95,17 +94,3 @@ def submission(directory: Path) -> Submission | None:
 
 def _is_queued(system: Jobs, job: str) -> bool:
     return number(job) in (asyncio.run(system.listing.jobs()) or set())
-
-
-def override(key: str, value: Path) -> str:
-    """A path as an override of Hydra.
-
-    Examples
-    --------
-    >>> override("hydra.sweep.dir", Path("/home/me/sweep")), override("hydra.sweep.dir", Path("/home/me/my sweep"))
-    ('hydra.sweep.dir=/home/me/sweep', "hydra.sweep.dir='/home/me/my sweep'")
-    """
-    text = str(value)
-    plain = re.fullmatch(r"[\w./@%+:-]+", text) is not None
-    escaped = text.replace("\\", "\\\\").replace("'", "\\'")
-    return f"{key}={text}" if plain else f"{key}='{escaped}'"

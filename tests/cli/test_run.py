@@ -92,21 +92,6 @@ class Wild(TVR):
 """
 
 
-def test_a_sweep_runs_all_combinations(dtoken: Dtoken) -> None:
-    said = dtoken("-m", "seed=0,1", "hydra.sweep.dir=all")
-    assert said.status == 0
-    ends = [json.loads(Path(f"all/{job}/summary.json").read_text()) for job in (0, 1)]
-    assert [end["config"]["seed"] for end in ends] == [0, 1]
-    assert ends[0]["end"]["suboptimality"] != ends[1]["end"]["suboptimality"]
-
-
-def test_a_sweep_goes_on_after_a_wrong_job_and_fails_at_the_end(dtoken: Dtoken) -> None:
-    said = dtoken("-m", "algorithm.tokens=9,1", "hydra.sweep.dir=all")
-    assert said.status == 2
-    assert "algorithm.tokens=9 but there are only 4 nodes; use tokens<=4." in said.err
-    assert json.loads(Path("all/1/summary.json").read_text())["status"] == "done"
-
-
 def test_cfg_job_shows_the_configuration_and_runs_nothing(dtoken: Dtoken) -> None:
     said = dtoken("--cfg", "job", "algorithm=token")
     assert said.status == 0

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from dtoken.cli.sweep import main
 from dtoken.errors import InputError
 from dtoken.sweep.submit import Resources, batch_system, driver, submission, submit
 from hydra_plugins.dask_launcher.cluster import CLUSTERS, Jobs
@@ -99,6 +100,36 @@ def test_a_refused_driver_is_told(tmp_path: Path, commands: Path) -> None:
         submit(cluster("slurm"), ["-c", ""], tmp_path, tmp_path / "sweep", Resources())
 
 
-def test_only_a_batch_system_has_a_queue() -> None:
+def test_only_a_batch_system_has_a_queue(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="cluster=local has no queue to submit to"):
-        batch_system(CLUSTERS["local"]())
+        batch_system(CLUSTERS["local"](), tmp_path)
+
+
+def test_the_command_checks_the_whole_sweep_before_it_submits(
+    tmp_path: Path, commands: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("sys.argv", ["dtoken-sweep"])
+    pretend(commands, "sbatch", 'cat "$1" > submitted.sh; echo Submitted batch job 17')
+    pretend(commands, "squeue", "echo 17,PD")
+    words = ["submit", "cluster=slurm", "seed=1,2", "hydra.sweep.dir=my sweep"]
+    assert main([*words, "algorithm.tokens=1,-1"]) == 2
+    assert "2 of 4 jobs cannot run, so nothing was started" in capsys.readouterr().err
+    assert main(["submit", "seed=1,2"]) == 2
+    assert "cluster=local has no queue" in capsys.readouterr().err
+    assert not (tmp_path / "submitted.sh").exists()
+    assert not (tmp_path / "my sweep").exists()
+
+    assert main(words) == 0
+    told = capsys.readouterr().out.splitlines()
+    assert told[0] == "2 jobs, all configurations valid; 2 to run"
+    assert told[1].startswith("submitted  slurm job 17")
+    assert told[-1] == str(tmp_path / "my sweep")
+    script = (tmp_path / "submitted.sh").read_text()
+    arguments = shlex.split(script[script.index("exec ") :])
+    assert arguments[1:7] == [sys.executable, "-m", "dtoken.cli.run", "-m", "cluster=slurm", "seed=1,2"]
+    assert arguments[7] == f"hydra.sweep.dir='{tmp_path / 'my sweep'}'"
+    assert main(words) == 2
+    assert "has a driver already, slurm job 17" in capsys.readouterr().err
+    assert main(["status", "my sweep"]) == 2
+    assert "has not begun: its driver is slurm job 17" in capsys.readouterr().err

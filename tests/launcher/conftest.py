@@ -15,7 +15,7 @@ import psutil
 import pytest
 
 APP = Path(__file__).with_name("app.py")
-SECONDS = 120
+SECONDS = 280
 
 
 class Ended(NamedTuple):
@@ -27,13 +27,13 @@ class Ended(NamedTuple):
 class Sweeps:
     """Starts sweeps in an empty folder; ``ran`` counts how often each job was started."""
 
-    def __init__(self, folder: Path, command: list[str]) -> None:
-        self.folder, self.command = folder, command
+    def __init__(self, folder: Path, command: list[str], key: str = "what=") -> None:
+        self.folder, self.command, self.key = folder, command, key
         self.processes: list[subprocess.Popen[str]] = []
 
-    def start(self, *words: str) -> subprocess.Popen[str]:
+    def start(self, *words: str, sweep_dir: bool = True) -> subprocess.Popen[str]:
         process = subprocess.Popen(
-            [*self.command, "hydra.sweep.dir=all", *words],
+            [*self.command, *(["hydra.sweep.dir=all"] if sweep_dir else []), *words],
             cwd=self.folder,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -56,7 +56,9 @@ class Sweeps:
     def jobs(self) -> dict[str, dict[str, Any]]:
         """The jobs of the manifest by what they do."""
         jobs = json.loads((self.folder / "all/manifest.json").read_text())["jobs"]
-        return {word.partition("=")[2]: job for job in jobs for word in job["overrides"] if word.startswith("+what=")}
+        return {
+            word.partition("=")[2]: job for job in jobs for word in job["overrides"] if word.startswith(f"+{self.key}")
+        }
 
     def wait(self, condition: Callable[[], bool]) -> None:
         began = time.monotonic()
@@ -67,6 +69,12 @@ class Sweeps:
 
     def started(self, what: str) -> Callable[[], bool]:
         return lambda: (self.folder / "ran").exists() and what in self.ran()
+
+    def close(self) -> None:
+        for process in self.processes:
+            if process.poll() is None:
+                os.killpg(process.pid, signal.SIGKILL)
+                process.communicate()
 
     def left_behind(self, session: int) -> list[str]:
         """Processes of a sweep that still live a few seconds after its driver."""
@@ -91,7 +99,4 @@ def sweeps(tmp_path: Path) -> Iterator[Sweeps]:
     app = [sys.executable, str(APP), "-m", "hydra/launcher=dask", "hydra.launcher.workers=2", f"+ran={tmp_path}/ran"]
     found = Sweeps(tmp_path, app)
     yield found
-    for process in found.processes:
-        if process.poll() is None:
-            os.killpg(process.pid, signal.SIGKILL)
-            process.communicate()
+    found.close()

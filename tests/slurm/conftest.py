@@ -37,7 +37,7 @@ def until() -> Callable[[Callable[[], object]], None]:
     """Wait until something is true."""
 
     def wait(condition: Callable[[], object]) -> None:
-        deadline = time.monotonic() + 90
+        deadline = time.monotonic() + 180
         while not condition():
             assert time.monotonic() < deadline, "waited in vain"
             time.sleep(0.1)

@@ -16,9 +16,11 @@ from tests.conftest import ROOT
 from tests.slurm.site import Site
 
 Until = Callable[[Callable[[], object]], None]
-SEEDS, GATED = range(1, 8), 5
+SEEDS, GATED = range(1, 6), 4
 PROBLEM = {"data.rows": 400, "data.features": 50, "nodes": 4, "problem.sigma": 1e-3, "algorithm.tokens": 2}
 LENGTH = {"stop.passes": 8000, "record.every_passes": 200, "checkpoint.every": 1}
+
+pytestmark = pytest.mark.timeout(600)  # SLURM takes its time, and so does a busy machine
 
 
 def words(site: Site, folder: Path) -> list[str]:

@@ -46,7 +46,7 @@ docs: $(VENV)/.installed-dev  ## check the documentation (links, examples, the r
 	$(BIN)/python -m pytest --quiet README.md docs
 
 bench: $(VENV)/.installed-test  ## measure, small: ingest, events, time to accuracy (docs/performance.md has the full sizes)
-	for name in ingest events accuracy; do $(BIN)/python benchmarks/$$name.py --size small || exit; done
+	for name in ingest events accuracy sweep; do $(BIN)/python benchmarks/$$name.py --size small || exit; done
 
 chaos: $(VENV)/.installed-test  ## kill a hundred Dask workers in runs of all methods; every result must stay the same
 	$(BIN)/python -m tests.engine.chaos --kills 100

@@ -27,6 +27,15 @@ def best(work: Callable[[], object], times: int) -> float:
     return min(seconds)
 
 
+def in_turns(times: int, **work: Callable[[], float]) -> dict[str, float]:
+    """The fewest seconds of each, taking turns: what disturbs the machine disturbs all of them."""
+    seconds: dict[str, list[float]] = {name: [] for name in work}
+    for _ in range(times):
+        for name, function in work.items():
+            seconds[name].append(function())
+    return {name: min(taken) for name, taken in seconds.items()}
+
+
 class Figures:
     """Measured numbers with their targets."""
 

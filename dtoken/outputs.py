@@ -94,6 +94,16 @@ def earlier_summary(directory: Path, settings: Settings) -> dict[str, Any] | Non
     return summary
 
 
+def recorded_choice(directory: Path | None) -> dict[str, Any] | None:
+    """The p_comm that was chosen when the run in ``directory`` began, and what it was chosen by."""
+    try:
+        found = json.loads((directory / SUMMARY).read_text(encoding="utf-8")) if directory else {}
+    except (OSError, ValueError):
+        return None
+    choice: dict[str, Any] | None = found.get("p_comm")
+    return choice
+
+
 def is_over(summary: Mapping[str, Any], settings: Settings) -> bool:
     """Whether the run of ``summary`` has nothing left to do: it failed, or went as far as ``settings`` ask for."""
     if summary["status"] != DONE:

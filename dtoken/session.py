@@ -5,7 +5,7 @@ import json
 import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -20,12 +20,13 @@ from dtoken.data.build import Watcher
 from dtoken.data.ingest import default_store_root, ingest, store_key
 from dtoken.data.store import ShardStore
 from dtoken.engine.executor import executor
-from dtoken.engine.experiment import Experiment, prepare
+from dtoken.engine.experiment import Experiment, prepare, with_p_comm
 from dtoken.engine.facts import speed, worker_facts
 from dtoken.engine.faults import Faults
 from dtoken.engine.local import LocalEngine
 from dtoken.engine.recorder import Record
 from dtoken.engine.run import Outcome, Stop, Watch, run
+from dtoken.engine.timing import Choice, choose
 from dtoken.errors import InputError
 from dtoken.graph.topologies import build
 from dtoken.graph.walks import Walk, walk
@@ -43,7 +44,7 @@ if TYPE_CHECKING:
 
 
 LONG_MODEL = 2000  # features from which mixing a token and a node is worth a thread of its own
-LONG_GRADIENT = 20_000  # non-zeros of a node from which its full gradient is
+LONG_GRADIENT = 20_000  # non-zeros from which the gradient of a node or of a block is
 
 
 @dataclass(frozen=True)
@@ -56,6 +57,7 @@ class Prepared:
     experiment: Experiment
     gap: float  # F(0) - F*, where tokens begin
     threads: int
+    choice: Choice | None = None  # what algorithm.p_comm=auto has come to
 
 
 class Observer(Protocol):
@@ -93,17 +95,17 @@ def prepare_run(settings: Settings, watcher: Watcher | None = None) -> Prepared:
     problem = FiniteSum(store, get_loss(settings.problem.loss), settings.problem.sigma, threads=threads)
     watcher.stage("computing constants and optimum")
     experiment = prepare(problem, settings.method, steps, settings.time, settings.seed)
-    if settings.schedule.replay is not None:
-        experiment = _replaying(experiment, Path(settings.schedule.replay))
     gap = problem.objective(np.zeros(problem.d)) - experiment.optimum.objective
-    return Prepared(settings, store, found, experiment, gap, threads)
+    prepared = Prepared(settings, store, found, experiment, gap, threads)
+    return prepared if settings.schedule.replay is None else _replaying(prepared, Path(settings.schedule.replay))
 
 
 def _worth_sharing(settings: Settings, store: ShardStore) -> bool:
     """Whether a step takes longer than it takes threads to hand over a token, about a microsecond."""
+    entries = max(store.node_nonzeros)
     if settings.method.draws_samples:
-        return store.d >= LONG_MODEL
-    return store.d >= LONG_MODEL or max(store.node_nonzeros) >= LONG_GRADIENT
+        entries = int(entries * min(1.0, settings.method.blocks.rows / max(store.node_rows)))
+    return store.d >= LONG_MODEL or entries >= LONG_GRADIENT
 
 
 def _walk(settings: Settings) -> Walk:
@@ -114,15 +116,19 @@ def _walk(settings: Settings) -> Walk:
     return steps
 
 
-def _replaying(experiment: Experiment, path: Path) -> Experiment:
+def _replaying(prepared: Prepared, path: Path) -> Prepared:
     from dtoken.schedule.replay import open_log
 
-    method = experiment.method
+    method = prepared.settings.method
     kinds = {LOCAL, VISIT, MOVE} | ({MEET} if method.meet else set())
     if not hasattr(method, "tokens"):
         kinds |= {LOAD, DELIVER}  # of methods with rounds
-    rows = experiment.problem.shards.node_rows
-    return replace(experiment, replay=open_log(path, experiment.law, rows, kinds, draws_samples=method.draws_samples))
+    block = method.blocks.rows if method.draws_samples else None
+    log = open_log(path, prepared.experiment.law, prepared.store.node_rows, kinds, block)
+    if _is_auto(prepared) and log.p_comm is not None:
+        prepared = _chosen(prepared, Choice(log.p_comm))
+        log = replace(log, law=prepared.experiment.law)
+    return replace(prepared, experiment=replace(prepared.experiment, replay=log))
 
 
 def fraction(record: Record, stop: Stop, gap: float) -> float:
@@ -153,16 +159,27 @@ def execute(
 
     A ``client`` is used for the Dask engine in place of the cluster of the settings.
     """
-    settings, experiment = prepared.settings, prepared.experiment
+    settings = prepared.settings
     if directory is None and settings.record.events:
         raise InputError("record.events=true needs a directory for the log; give directory=...")
+    if _is_auto(prepared) and (recorded := outputs.recorded_choice(directory)):
+        prepared = _chosen(prepared, Choice(**recorded))
     report = _Report(prepared, directory)
     report.write(outputs.RUNNING)
     try:
         with _engine(prepared, observer, client) as engine:
+            if _is_auto(prepared) and prepared.choice is None:
+                reads = getattr(settings.engine, "memory", None) is not None
+                choice = choose(prepared.experiment, engine, prepared.threads, reads)
+                prepared = _chosen(prepared, choice)
+                engine.adopt(prepared.experiment)
+                report.adopt(prepared)
+                report.write(outputs.RUNNING)
+                if observer is not None:
+                    observer.show("p_comm", choice.text(prepared.experiment.constants.balanced))
             watch, finish_log = _watch(prepared, engine, directory, observer, report)
             outcome = run(
-                experiment,
+                prepared.experiment,
                 engine,
                 settings.stop,
                 settings.record,
@@ -180,6 +197,14 @@ def execute(
         report.write(outputs.FAILED, failure=str(error))
         raise
     return report.finish(outcome)
+
+
+def _is_auto(prepared: Prepared) -> bool:
+    return getattr(prepared.settings.method, "p_comm", None) == "auto"
+
+
+def _chosen(prepared: Prepared, choice: Choice) -> Prepared:
+    return replace(prepared, experiment=with_p_comm(prepared.experiment, choice.value), choice=choice)
 
 
 @contextmanager
@@ -242,6 +267,8 @@ def _watch(
             "token_start": experiment.start.positions.tolist(),
             "seed": experiment.seed,
             "algorithm": type(experiment.method).__name__,
+            "p_comm": getattr(experiment.constants, "p_comm", None),
+            "block_rows": experiment.method.blocks.rows,
             "data": prepared.store.path.name,
         }
         resolve = samples_of(_samples(engine), np.cumsum([0, *prepared.store.node_rows]))
@@ -270,7 +297,9 @@ def _watch(
 
 def _identity(prepared: Prepared) -> str:
     """Which run a checkpoint belongs to."""
-    content = {"settings": prepared.settings.identity(), "data": prepared.store.path.name}
+    content: dict[str, Any] = {"settings": prepared.settings.identity(), "data": prepared.store.path.name}
+    if prepared.choice:
+        content["p_comm"] = prepared.choice.value
     return hashlib.sha256(json.dumps(content, sort_keys=True, default=str).encode()).hexdigest()
 
 
@@ -281,11 +310,16 @@ class _Report:
     begun: int = 0  # events that had happened when this process took the run up
 
     def __init__(self, prepared: Prepared, directory: Path | None) -> None:
-        self._prepared, self._directory = prepared, directory
-        settings, meta = prepared.settings, prepared.store.meta
+        self._directory, self._started = directory, now()
+        self.adopt(prepared)
+
+    def adopt(self, prepared: Prepared) -> None:
+        """What is to be run is this."""
+        self._prepared, settings, meta = prepared, prepared.settings, prepared.store.meta
         self._head: dict[str, Any] = {
             "algorithm": _name(settings),
             "constants": summary.constants(prepared.experiment),
+            "p_comm": prepared.choice and asdict(prepared.choice),
             "data": {
                 "key": prepared.store.path.name,
                 "path": str(prepared.store.path),
@@ -296,7 +330,7 @@ class _Report:
                 "optimum": prepared.experiment.optimum.objective,
             },
             "graph": plain(summary.graph_facts(prepared.experiment)),
-            "provenance": provenance() | _inputs(prepared) | {"started": now()},
+            "provenance": provenance() | _inputs(prepared) | {"started": self._started},
             "config": settings.as_config(),
         }
 

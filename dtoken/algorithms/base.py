@@ -1,6 +1,8 @@
 """Hyper-parameters that several methods share, and what follows from them."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
@@ -9,15 +11,31 @@ from numpy.typing import NDArray
 from dtoken.algorithms.contract import Arrays, Facts, Vector, check_choice
 from dtoken.compiled import compiled
 from dtoken.errors import InputError
+from dtoken.problem.blocks import SINGLE_ROWS, Blocks
 from dtoken.schedule.clock import Costs
 from dtoken.schedule.stream import Drawn, Law, Schedule, first_start
 
 SMOOTHNESS = ("theory", "batch", "factor")
 SAMPLING = ("uniform", "importance")
+P_COMM = ("balanced", "auto")
+
+
+class SingleRows:
+    """A method whose samples are single rows."""
+
+    refuses: ClassVar[Mapping[str, str]] = MappingProxyType({})
+
+    @property
+    def blocks(self) -> Blocks:
+        """What a sample is."""
+        return SINGLE_ROWS
+
+
+FULL_GRADIENTS: Mapping[str, str] = MappingProxyType({"block_rows": "its steps use all rows of a node"})
 
 
 @dataclass(frozen=True)
-class SmoothMethod:
+class SmoothMethod(SingleRows):
     """A method whose step size depends on the smoothness of the nodes' losses.
 
     Parameters
@@ -89,7 +107,7 @@ class _Walks(Protocol):
     def law(self, c: Arrays, facts: Facts) -> Law: ...
 
 
-class Walking:
+class Walking(SingleRows):
     """A method whose tokens walk over the graph, and whose events are drawn."""
 
     reports_nodes = False
@@ -120,6 +138,7 @@ class VisitMethod(Walking, SmoothMethod):
 
     tokens: ClassVar[int] = 1
     draws_samples = False
+    refuses = FULL_GRADIENTS
     local = staticmethod(never)
     meet = None
 
@@ -152,11 +171,15 @@ class TokenMethod(Walking, SmoothMethod):
         Jumps of a token before it mixes with a node; ``auto``: until the walk has mixed.
     mixing
         How close ``auto`` brings the walk to its stationary law, relative to the smallest probability.
+    p_comm
+        Probability that a step is a visit: ``balanced``, the theory's choice; a smaller number for more local steps
+        between visits; ``auto``: by measured times, as long as the theory promises no longer run.
     """
 
     tokens: int = 1
     jumps: int | str = 1
     mixing: float = 0.25
+    p_comm: float | str = "balanced"
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -166,6 +189,13 @@ class TokenMethod(Walking, SmoothMethod):
             raise InputError(f"algorithm.mixing={self.mixing} must lie in (0, 1)")
         if self.jumps != "auto" and not (isinstance(self.jumps, int) and self.jumps >= 1):
             raise InputError(f"algorithm.jumps={self.jumps} is neither a positive integer nor auto")
+        if self.p_comm not in P_COMM and (isinstance(self.p_comm, str) or not 0 < self.p_comm < 1):
+            raise InputError(f"algorithm.p_comm={self.p_comm} is neither balanced nor auto nor between 0 and 1")
+
+    @property
+    def given_p_comm(self) -> float | None:
+        """p_comm if it is a number; ``auto`` is balanced until something was measured."""
+        return None if isinstance(self.p_comm, str) else self.p_comm
 
     def jumps_per_visit(self, facts: Facts) -> int:
         """N."""

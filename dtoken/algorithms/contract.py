@@ -6,7 +6,7 @@ nothing of threads, workers or files: an engine decides when and where its steps
 The compiled steps of a method, with the arguments that they all share:
 
 ========================================  ==================================================
-``local(c, rows, nodes, i, r, t)``        node i uses row r (r = -1: all its rows)
+``local(c, rows, nodes, i, r, t)``        node i uses its sample that begins in row r (r = -1: all rows)
 ``visit(c, rows, nodes, tokens, i, k, r, t)``  token k mixes with node i (and uses row r >= 0)
 ``meet(c, tokens, k, l, t)``              tokens k and l mix
 ========================================  ==================================================
@@ -19,7 +19,7 @@ of the hosted nodes (``HostedRows``); ``nodes`` and ``tokens`` are the states, N
 counts hosted nodes, rows of hosted nodes, or tokens; ``t`` is the event's time. Steps change the states in place.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple, Protocol, runtime_checkable
 
@@ -28,6 +28,7 @@ from numpy.typing import NDArray
 
 from dtoken.errors import InputError
 from dtoken.graph.walks import Walk
+from dtoken.problem.blocks import Blocks
 from dtoken.problem.hosted import HostedRows
 from dtoken.schedule.clock import Costs
 from dtoken.schedule.stream import Law, Schedule
@@ -43,7 +44,7 @@ class Facts:
     sigma: float  # regulariser of each node
     curvature: float  # c: phi'' <= c
     rows: NDArray[np.int64]  # (n,) m_i
-    samples: NDArray[np.int64]  # (n,) rows that are not empty
+    samples: NDArray[np.int64]  # (n,) samples, rows or blocks of rows, that are not empty
     sum_L: Vector  # (n,) sum_j L_ij
     max_L: float  # max_ij L_ij
     batch_L: Callable[[], Vector]  # (n,) lambda_max of each node; costs passes over the data
@@ -69,7 +70,12 @@ class Method(Protocol):
     """A method."""
 
     draws_samples: ClassVar[bool]  # False: a local step uses all rows of its node
+    refuses: ClassVar[Mapping[str, str]]  # keys of other methods that cannot be keys of this one, and why
     reports_nodes: ClassVar[bool]  # True: tokens are only messages, and the gap is that of the nodes' models
+
+    @property
+    def blocks(self) -> Blocks:
+        """What a sample is."""
 
     @property
     def local(self) -> Callable[..., None]:

@@ -16,7 +16,7 @@ from dtoken.algorithms.contract import Facts, Models, Vector, check_choice
 from dtoken.compiled import compiled
 from dtoken.errors import InputError
 from dtoken.problem.hosted import HostedRows
-from dtoken.problem.kernels import add_row
+from dtoken.problem.kernels import add_row, row_dot
 from dtoken.problem.losses import derivative
 from dtoken.schedule.clock import Costs
 from dtoken.theory.dual_descent import DualDescent
@@ -45,7 +45,7 @@ class DualMethod(TokenMethod):
 
     Parameters
     ----------
-    tokens, smoothness, factor, jumps, mixing
+    tokens, smoothness, factor, jumps, mixing, p_comm
         As for all token methods.
     compute
         ``independent``: nodes compute all the time; ``on_arrival``: when a token arrives, and only then.
@@ -64,6 +64,17 @@ class DualMethod(TokenMethod):
         if self.interactions > 0 and self.tokens == 1:
             raise InputError(
                 f"algorithm.interactions={self.interactions}, but one token cannot meet another; use tokens>=2"
+            )
+
+        if self.on_arrival and self.p_comm != "balanced":
+            raise InputError(
+                f"algorithm.p_comm={self.p_comm}, but with compute=on_arrival every step is a visit; use "
+                "compute=independent"
+            )
+        if self.interactions + (self.given_p_comm or 0.0) >= 1:
+            raise InputError(
+                f"algorithm.p_comm={self.p_comm} and interactions={self.interactions} leave no local steps; their sum "
+                "must be below 1"
             )
 
     @property
@@ -107,6 +118,25 @@ def start_at_gradients(sigma_t: float, rows: Any, nodes: Any) -> None:
         for r in range(rows.first[i], rows.first[i + 1]):
             nodes.g[r] = rows.w[i] * derivative(rows.loss, 0.0, rows.y[r])
             add_row(rows.data, rows.indices, rows.start[r], rows.start[r + 1], -nodes.g[r] / sigma_t, nodes.theta[i])
+
+
+@compiled
+def move_margins(rho: float, rows: Any, nodes: Any, i: int, first: int, last: int) -> None:
+    """z_r <- (1 - rho) z_r + rho a_r^T theta_i, for the rows from ``first`` to before ``last``."""
+    theta = nodes.theta[i]
+    for r in range(first, last):
+        margin = row_dot(rows.data, rows.indices, rows.start[r], rows.start[r + 1], theta)
+        nodes.z[r] += rho * (margin - nodes.z[r])
+
+
+@compiled
+def follow_margins(c: Any, rows: Any, nodes: Any, i: int, first: int, last: int) -> None:
+    """theta_i <- theta_i - sum_r (phi_r'(z_r) - g_r) a_r / sigma~, g_r <- phi_r'(z_r)."""
+    theta, w = nodes.theta[i], rows.w[i]
+    for r in range(first, last):
+        g = w * derivative(rows.loss, nodes.z[r], rows.y[r])
+        add_row(rows.data, rows.indices, rows.start[r], rows.start[r + 1], -(g - nodes.g[r]) / c.sigma_t, theta)
+        nodes.g[r] = g
 
 
 @compiled

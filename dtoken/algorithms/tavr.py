@@ -15,8 +15,10 @@ Poisson process the continuized one. Pairs relax when they are next used (``pair
 """
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from types import MappingProxyType
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -76,7 +78,7 @@ class TAVR(SamplingMethod, TokenMethod):
 
     Parameters
     ----------
-    tokens, smoothness, factor, mixing
+    tokens, smoothness, factor, mixing, p_comm
         As for Token GD.
     jumps
         Jumps of a token before it mixes with a node; ``auto``: until the walk has mixed, which TAVR needs.
@@ -92,6 +94,9 @@ class TAVR(SamplingMethod, TokenMethod):
     continuized: bool = False
     unsafe: bool = False
 
+    refuses: ClassVar[Mapping[str, str]] = MappingProxyType(
+        {"block_rows": "its local step solves an equation in one unknown, and a block would need one for each row"}
+    )
     local = staticmethod(local)
     visit = staticmethod(visit)
     meet = None
@@ -108,7 +113,8 @@ class TAVR(SamplingMethod, TokenMethod):
             sampling = importance_roots(facts.of_samples(lambda L: float(np.sqrt(1 + L / sigma_t).sum())))
         else:
             sampling = uniform_roots(facts.samples, facts.max_L, sigma_t)
-        return accelerated(self.tokens, sigma_t, self.batch_smoothness(facts), sampling, facts.walk.stationary)
+        L_b, pi = self.batch_smoothness(facts), facts.walk.stationary
+        return accelerated(self.tokens, sigma_t, L_b, sampling, pi, self.given_p_comm)
 
     def notes(self, c: Accelerated, facts: Facts) -> tuple[str, ...]:
         """Whether visits are nearly independent."""

@@ -16,12 +16,11 @@ from typing import Any
 
 import numpy as np
 
+from dtoken.algorithms.base import FULL_GRADIENTS
 from dtoken.algorithms.contract import Facts, Vector
-from dtoken.algorithms.dual import DualMethod, mix
+from dtoken.algorithms.dual import DualMethod, follow_margins, mix, move_margins
 from dtoken.algorithms.tvr import visit
 from dtoken.compiled import compiled
-from dtoken.problem.kernels import add_row, row_dot
-from dtoken.problem.losses import derivative
 from dtoken.schedule.clock import Costs
 from dtoken.schedule.stream import Law
 from dtoken.theory.dual_descent import (
@@ -37,34 +36,16 @@ from dtoken.theory.dual_descent import (
 @compiled
 def local(c: Any, rows: Any, nodes: Any, i: int, r: int, t: float) -> None:
     """Node i uses all its rows: first all margins at the old theta_i, then the update."""
-    move_margins(c.rho_comp, rows, nodes, i)
-    follow_margins(c, rows, nodes, i)
+    move_margins(c.rho_comp, rows, nodes, i, rows.first[i], rows.first[i + 1])
+    follow_margins(c, rows, nodes, i, rows.first[i], rows.first[i + 1])
 
 
 @compiled
 def arrive(c: Any, rows: Any, nodes: Any, tokens: Any, i: int, k: int, r: int, t: float) -> None:
     """Token k arrives at node i, which uses all its rows."""
-    move_margins(c.rho_arrival[i], rows, nodes, i)
+    move_margins(c.rho_arrival[i], rows, nodes, i, rows.first[i], rows.first[i + 1])
     mix(c.rho_comm[i], tokens.theta[k], nodes.theta[i])
-    follow_margins(c, rows, nodes, i)
-
-
-@compiled
-def move_margins(rho: float, rows: Any, nodes: Any, i: int) -> None:
-    """z_i <- (1 - rho) z_i + rho theta_i."""
-    for j in range(rows.first[i], rows.first[i + 1]):
-        margin = row_dot(rows.data, rows.indices, rows.start[j], rows.start[j + 1], nodes.theta[i])
-        nodes.z[j] += rho * (margin - nodes.z[j])
-
-
-@compiled
-def follow_margins(c: Any, rows: Any, nodes: Any, i: int) -> None:
-    """theta_i <- theta_i - (grad f_i(z_i) - g_i) / sigma~, g_i <- grad f_i(z_i)."""
-    theta, w = nodes.theta[i], rows.w[i]
-    for j in range(rows.first[i], rows.first[i + 1]):
-        g = w * derivative(rows.loss, nodes.z[j], rows.y[j])
-        add_row(rows.data, rows.indices, rows.start[j], rows.start[j + 1], -(g - nodes.g[j]) / c.sigma_t, theta)
-        nodes.g[j] = g
+    follow_margins(c, rows, nodes, i, rows.first[i], rows.first[i + 1])
 
 
 @dataclass(frozen=True)
@@ -84,6 +65,9 @@ class Token(DualMethod):
         Jumps of a token before it mixes with a node; ``auto``: until the walk has mixed.
     mixing
         How close ``auto`` brings the walk to its stationary law, relative to the smallest probability.
+    p_comm
+        Probability that a step is a visit: ``balanced``, the theory's choice; a smaller number for more local steps
+        between visits; ``auto``: by measured times, as long as the theory promises no longer run.
     compute
         ``independent``: nodes compute all the time; ``on_arrival``: when a token arrives, and only then.
     interactions
@@ -91,6 +75,7 @@ class Token(DualMethod):
     """
 
     draws_samples = False
+    refuses = FULL_GRADIENTS
     local = staticmethod(local)
 
     @property
@@ -106,7 +91,7 @@ class Token(DualMethod):
             at_node = NodeSampling(np.ones(facts.n), np.full(facts.n, 1 + 2 * L_b / sigma_t), importance=0.0)
             return arrival_descent(self.tokens, sigma_t, L_b, at_node, pi, self.interactions)
         sampling = Sampling(total=facts.n, bound=facts.n * (1 + L_b / sigma_t), importance=0.0)
-        return dual_descent(self.tokens, sigma_t, L_b, sampling, pi, self.interactions)
+        return dual_descent(self.tokens, sigma_t, L_b, sampling, pi, self.interactions, self.given_p_comm)
 
     def law(self, c: DualDescent, facts: Facts) -> Law:
         """All nodes compute equally often."""

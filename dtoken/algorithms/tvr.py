@@ -10,8 +10,10 @@ or else token k jumps to a node i and both move towards each other,
     theta_k <- theta_k - rho_comm (theta_k - theta_i),      theta_i <- theta_i + rho_comm (theta_k - theta_i).
 
 The paper draws samples uniformly; with p_ij proportional to 1 + L_ij / sigma~ and rho_ij to its inverse the step size
-depends on the mean of the L_ij instead of the largest. With ``compute=on_arrival`` every step is a visit, at which the
-node also uses a sample; both changes are made from the old theta_i, with smaller weights.
+depends on the mean of the L_ij instead of the largest. With ``block_rows=B`` a sample is a block of B consecutive rows:
+the sum of their losses is f_ij, L_ij its smoothness, and a step uses all rows of the block, each with its own margin,
+from the old theta_i. With one block a node this is Token GD. With ``compute=on_arrival`` every step is a visit, at
+which the node also uses a sample; both changes are made from the old theta_i, with smaller weights.
 """
 
 from collections.abc import Callable
@@ -22,10 +24,10 @@ import numpy as np
 
 from dtoken.algorithms.base import SamplingMethod
 from dtoken.algorithms.contract import Facts, Vector
-from dtoken.algorithms.dual import DualMethod, mix
+from dtoken.algorithms.dual import DualMethod, follow_margins, mix, move_margins
 from dtoken.compiled import compiled
-from dtoken.problem.kernels import add_row, row_dot
-from dtoken.problem.losses import derivative
+from dtoken.errors import InputError
+from dtoken.problem.blocks import Blocks
 from dtoken.schedule.clock import Costs
 from dtoken.schedule.stream import Law
 from dtoken.theory.dual_descent import (
@@ -42,14 +44,10 @@ from dtoken.theory.dual_descent import (
 
 @compiled
 def local(c: Any, rows: Any, nodes: Any, i: int, r: int, t: float) -> None:
-    """Node i uses its sample in row r."""
-    start, stop, theta, w = rows.start[r], rows.start[r + 1], nodes.theta[i], rows.w[i]
-    L = rows.c * w * rows.q[r]
-    rho = c.rho_comp / (1.0 + c.importance * L / c.sigma_t)
-    nodes.z[r] += rho * (row_dot(rows.data, rows.indices, start, stop, theta) - nodes.z[r])
-    g = w * derivative(rows.loss, nodes.z[r], rows.y[r])
-    add_row(rows.data, rows.indices, start, stop, -(g - nodes.g[r]) / c.sigma_t, theta)
-    nodes.g[r] = g
+    """Node i uses its sample that begins in row r."""
+    L, last = rows.c * rows.w[i] * rows.q[r], min(r + rows.block, rows.first[i + 1])
+    move_margins(c.rho_comp / (1.0 + c.importance * L / c.sigma_t), rows, nodes, i, r, last)
+    follow_margins(c, rows, nodes, i, r, last)
 
 
 @compiled
@@ -60,15 +58,11 @@ def visit(c: Any, rows: Any, nodes: Any, tokens: Any, i: int, k: int, r: int, t:
 
 @compiled
 def arrive(c: Any, rows: Any, nodes: Any, tokens: Any, i: int, k: int, r: int, t: float) -> None:
-    """Token k arrives at node i, which uses its sample in row r."""
-    start, stop, theta, w = rows.start[r], rows.start[r + 1], nodes.theta[i], rows.w[i]
-    margin = row_dot(rows.data, rows.indices, start, stop, theta)
-    mix(c.rho_comm[i], tokens.theta[k], theta)
-    rho = c.rho_arrival[i] / (1.0 + c.importance * rows.c * w * rows.q[r] / c.sigma_t)
-    nodes.z[r] += rho * (margin - nodes.z[r])
-    g = w * derivative(rows.loss, nodes.z[r], rows.y[r])
-    add_row(rows.data, rows.indices, start, stop, -(g - nodes.g[r]) / c.sigma_t, theta)
-    nodes.g[r] = g
+    """Token k arrives at node i, which uses its sample that begins in row r."""
+    L, last = rows.c * rows.w[i] * rows.q[r], min(r + rows.block, rows.first[i + 1])
+    move_margins(c.rho_arrival[i] / (1.0 + c.importance * L / c.sigma_t), rows, nodes, i, r, last)
+    mix(c.rho_comm[i], tokens.theta[k], nodes.theta[i])
+    follow_margins(c, rows, nodes, i, r, last)
 
 
 @dataclass(frozen=True)
@@ -77,11 +71,15 @@ class TVR(SamplingMethod, DualMethod):
 
     Parameters
     ----------
-    tokens, smoothness, factor, jumps, mixing, compute, interactions
+    tokens, smoothness, factor, jumps, mixing, p_comm, compute, interactions
         As for Token GD.
     sampling
         ``importance``: samples are drawn with probability proportional to 1 + L_ij / sigma~; ``uniform``: all alike.
+    block_rows
+        Rows of a sample: a block of consecutive rows of a node is one f_ij.
     """
+
+    block_rows: int = 1
 
     local = staticmethod(local)
 
@@ -89,6 +87,16 @@ class TVR(SamplingMethod, DualMethod):
     def visit(self) -> Callable[..., None]:
         """With or without a sample."""
         return arrive if self.on_arrival else visit
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.block_rows < 1:
+            raise InputError(f"algorithm.block_rows={self.block_rows}, but a block has at least one row")
+
+    @property
+    def blocks(self) -> Blocks:
+        """With the smoothness of blocks by the rule for nodes: eigenvalues, or sums."""
+        return Blocks(self.block_rows, exact=self.smoothness == "batch")
 
     def constants(self, facts: Facts) -> DualDescent:
         """Step sizes by the theory."""
@@ -106,7 +114,7 @@ class TVR(SamplingMethod, DualMethod):
             sampling = importance_sampling(samples, float(facts.sum_L.sum()), sigma_t)
         else:
             sampling = uniform_sampling(samples, facts.max_L, sigma_t)
-        return dual_descent(self.tokens, sigma_t, L_b, sampling, pi, self.interactions)
+        return dual_descent(self.tokens, sigma_t, L_b, sampling, pi, self.interactions, self.given_p_comm)
 
     def law(self, c: DualDescent, facts: Facts) -> Law:
         """A local step picks a node, then a sample of it, so that p_ij comes out."""
@@ -115,8 +123,8 @@ class TVR(SamplingMethod, DualMethod):
         return Law(self.tokens, c.p_comm, c.p_meet, weights / weights.sum(), jumps, computing_visits=self.on_arrival)
 
     def costs(self, facts: Facts) -> Costs:
-        """One gradient a step that computes."""
-        return self.step_costs(np.ones(facts.n, np.int64))
+        """A gradient for each row of a sample, a step that computes."""
+        return self.step_costs(np.minimum(facts.rows, self.block_rows))
 
     def weights(self, c: DualDescent, L: Vector) -> Vector | None:
         """Sampling weights of a node's samples."""

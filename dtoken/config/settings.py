@@ -35,7 +35,7 @@ from hydra_plugins.dask_launcher.cluster import CLUSTERS, Cluster, LocalWorkers
 
 RUN_KEYS = ("data", "nodes", "partition", "problem", "graph", "algorithm", "engine", "cluster", "seed", *SECTIONS)
 ROOT_KEYS = (*RUN_KEYS, "theory")  # which is what the command does, not part of the run
-METHOD_PARTS = ("token_start", "constants", "law", "schedule", "costs", "start", "models", "local", "visit")
+METHOD_PARTS = ("token_start", "constants", "law", "schedule", "costs", "start", "models", "local", "visit", "blocks")
 FREE = ("stop", "engine", "cluster", "checkpoint", "data.store", "record.accuracies")  # a run may go on with others
 
 
@@ -232,6 +232,9 @@ def _method(value: Any) -> Method:
     )
     if not (isinstance(kind, type) and is_dataclass(kind)):
         raise InputError(f"algorithm._target_={target} is not a dataclass; see docs/add-a-method.md")
+    for key, reason in getattr(kind, "refuses", {}).items():
+        if key in keys:
+            raise InputError(f"algorithm.{key}={show(keys[key])} is not for {name}: {reason}")
     method = construct(kind, keys, "algorithm", name)
     if lacking := [part for part in METHOD_PARTS if not hasattr(method, part)]:
         raise InputError(f"algorithm._target_={target} is not a method: it has no {lacking[0]}")

@@ -86,7 +86,7 @@ class DaskEngine:
         self._cut = _Cut()
         self.tallies: dict[str, Tally] = defaultdict(Tally)  # by name of the worker
         self.faults = 0
-        self.hop_seconds: float | None = None  # a message of the size of a token, one way, between two workers
+        self.hop_seconds: list[float] = []  # messages of the size of a token, one way, between two workers
         self._crew = Crew(client, self._run, self._faults, trouble)
         try:
             self._persistently(lambda: None)
@@ -98,6 +98,11 @@ class DaskEngine:
     def workers(self) -> int:
         """How many workers host nodes now."""
         return len(self._workers)
+
+    def adopt(self, experiment: Experiment) -> None:
+        """Go to the very start of an experiment that differs from this one in its constants only."""
+        self._experiment = experiment
+        self._persistently(lambda: self._call(worker.adopt, self._assignment()))
 
     def run(self, events: Events, start: Start, offset: int) -> None:
         """Note events that are to happen; ``settle`` makes them happen."""
@@ -222,8 +227,8 @@ class DaskEngine:
         assignment = self._assignment()
         self._call_each(worker.host_nodes, [(assignment, me) for me in range(self.workers)])
         self._call(worker.connect, self._run, doors, self._generation)
-        if self.hop_seconds is None and self.workers > 1:
-            self.hop_seconds = min(self.probe(PROBES))
+        if not self.hop_seconds and self.workers > 1:
+            self.hop_seconds = self.probe(PROBES)
         self._call(worker.restore, self._run, self._cut.number, self._cut.parts)
         if self._cut.since:
             self._call(worker.run_epoch, self._run, self._cut.since)

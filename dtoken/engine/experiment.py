@@ -1,14 +1,16 @@
 """Everything about a run that is decided before its first event: problem, method, graph, schedule, optimum."""
 
-from dataclasses import dataclass
-from typing import Protocol
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dtoken.algorithms.contract import Arrays, Facts, Method
+from dtoken.engine.draws import drawn_samples
 from dtoken.errors import InputError
 from dtoken.graph.walks import Walk
+from dtoken.problem.blocks import SINGLE_ROWS, Blocks, block_norms
 from dtoken.problem.finite_sum import FiniteSum
 from dtoken.problem.optimum import Optimum, optimum
 from dtoken.problem.smoothness import batch_smoothness, max_smoothness, row_facts, sum_smoothness
@@ -69,14 +71,37 @@ def prepare(problem: FiniteSum, method: Method, walk: Walk, time: TimeModel, see
         raise InputError(f"algorithm.tokens={tokens} but there are only {problem.n} nodes; use tokens<={problem.n}")
     if not 0 <= seed < 2**64:
         raise InputError(f"seed={seed} must be an integer from 0 to 2**64 - 1")
-    facts = gather_facts(problem, walk)
+    facts = gather_facts(problem, walk, method.blocks)
     constants = method.constants(facts)
-    law, costs = method.law(constants, facts), method.costs(facts)
+    law, costs = method.law(constants, facts), exact_costs(problem, method, constants, facts)
     return Experiment(problem, method, walk, facts, constants, law, costs, time, seed, optimum(problem))
 
 
-def gather_facts(problem: FiniteSum, walk: Walk) -> Facts:
-    """What a method may know of problem and graph, in one pass over the data."""
+def with_p_comm(experiment: Experiment, p_comm: float) -> Experiment:
+    """The same with another share of visits."""
+    method: Any = experiment.method
+    method = replace(method, p_comm=p_comm)
+    constants = method.constants(experiment.facts)
+    return replace(experiment, method=method, constants=constants, law=method.law(constants, experiment.facts))
+
+
+def exact_costs(problem: FiniteSum, method: Method, constants: Arrays, facts: Facts) -> Costs:
+    """The costs of a method, with the nodes whose last block has fewer rows than the others."""
+    costs, size = method.costs(facts), method.blocks.rows
+    before_last = (facts.rows - 1) // size * size
+    short = np.minimum(facts.rows, size) - (facts.rows - before_last)
+    if not (method.draws_samples and short.any()):
+        return costs
+    norms = block_norms(problem.shards, method.blocks, problem.threads)
+    samples = drawn_samples(method, constants, norms, facts.curvature * (1.0 / facts.rows))
+    first = np.cumsum(facts.rows) - facts.rows
+    return costs._replace(short=short, first=first, last=first + before_last, samples=samples)
+
+
+def gather_facts(problem: FiniteSum, walk: Walk, blocks: Blocks = SINGLE_ROWS) -> Facts:
+    """What a method with such samples may know of problem and graph, in one pass over the data."""
+    if blocks.rows > 1:
+        return _facts_of_blocks(problem, walk, blocks)
     rows = row_facts(problem)
     return Facts(
         sigma=problem.sigma,
@@ -87,5 +112,21 @@ def gather_facts(problem: FiniteSum, walk: Walk) -> Facts:
         max_L=float(max_smoothness(problem, rows).max()),
         batch_L=lambda: batch_smoothness(problem),
         of_samples=lambda function: np.array([function(L[L > 0]) for L in map(problem.smoothness, range(problem.n))]),
+        walk=walk,
+    )
+
+
+def _facts_of_blocks(problem: FiniteSum, walk: Walk, blocks: Blocks) -> Facts:
+    rows, curvature = np.array(problem.shards.node_rows, np.int64), problem.loss.curvature
+    L = [curvature * q / m for q, m in zip(block_norms(problem.shards, blocks, problem.threads), rows, strict=True)]
+    return Facts(
+        sigma=problem.sigma,
+        curvature=curvature,
+        rows=rows,
+        samples=np.array([np.count_nonzero(L_i) for L_i in L], np.int64),
+        sum_L=np.array([L_i.sum() for L_i in L]),
+        max_L=float(max(L_i.max() for L_i in L)),
+        batch_L=lambda: batch_smoothness(problem),
+        of_samples=lambda function: np.array([function(L_i[L_i > 0]) for L_i in L]),
         walk=walk,
     )

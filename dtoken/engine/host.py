@@ -15,8 +15,8 @@ from dtoken.algorithms.contract import Models
 from dtoken.data.store import ShardStore
 from dtoken.engine.assignment import Assignment, Segments, Stretch, Tally, subset
 from dtoken.engine.channel import Address, Listener, Mesh
+from dtoken.engine.draws import hosted_samples
 from dtoken.engine.executor import LEAVING, WAITING, executor, publish
-from dtoken.engine.local import hosted_samples
 from dtoken.engine.parts import Part, put_part, take_part
 from dtoken.engine.plan import Plan, Traffic, make_plan
 from dtoken.engine.recorder import Measurement, measure_models
@@ -48,7 +48,7 @@ class Host:
         self._slot = np.full(n, -1)
         self._slot[self.nodes] = np.arange(len(self.nodes))
         self._c = subset(assignment.constants, self.nodes, n)
-        self._rows = host(store, self.nodes.tolist(), get_loss(assignment.loss))
+        self._rows = host(store, self.nodes.tolist(), get_loss(assignment.loss), method.blocks)
         self.samples: Samples = hosted_samples(method, self._c, self._rows)
         self._run = executor(method.local, method.visit, method.meet)
         tokens = len(assignment.token_start)
@@ -72,6 +72,14 @@ class Host:
         self._node_state, self._token_state = method.start(self._c, self._rows)
         self._probe = np.zeros(sum(array[:1].nbytes for array in self._token_state), np.uint8)
         self._place_tokens(token_start, np.zeros(len(token_start), np.int64))
+
+    def adopt(self, assignment: Assignment) -> None:
+        """Go to the very start of a run that differs from this one in constants and schedule only."""
+        self.assignment, n = assignment, len(assignment.placement)
+        self._c = subset(assignment.constants, self.nodes, n)
+        self._segments.close()
+        self._segments = Segments(assignment.schedule)
+        self.reset()
 
     def _place_tokens(self, where: NDArray[np.int64], turns: NDArray[np.int64]) -> None:
         self._gathered.clear()

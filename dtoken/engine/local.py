@@ -16,16 +16,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dtoken.algorithms.contract import Arrays, Method, Models, Vector
+from dtoken.engine.draws import hosted_samples
 from dtoken.engine.executor import WAITING, executor
+from dtoken.engine.experiment import Experiment
 from dtoken.engine.parts import Part, put_part, read_part, take_part, write_part
 from dtoken.engine.placement import balanced_groups
 from dtoken.engine.plan import Traffic, make_plan, one_host
 from dtoken.engine.recorder import Measurement, measure_models
-from dtoken.problem.hosted import HostedRows, host
+from dtoken.problem.hosted import host
 from dtoken.problem.losses import Loss
 from dtoken.problem.shards import Shards
 from dtoken.schedule.events import Events
-from dtoken.schedule.samples import Samples, no_samples, uniform_samples, weighted_samples
 from dtoken.schedule.stream import Start
 
 PATIENCE = 2000  # looks for a token before a thread lets others have the processor
@@ -38,7 +39,7 @@ class LocalEngine:
     def __init__(self, method: Method, c: Arrays, shards: Shards, loss: Loss, threads: int = 1) -> None:
         self._method, self._c = method, c
         self._run = executor(method.local, method.visit, method.meet)
-        self.rows = host(shards, range(shards.n), loss)
+        self.rows = host(shards, range(shards.n), loss, method.blocks)
         self.samples = hosted_samples(method, c, self.rows)
         self.nodes, self.tokens = method.start(c, self.rows)
         self._numbers, self._token_numbers = np.arange(shards.n), np.arange(len(self.tokens[0]))
@@ -47,6 +48,12 @@ class LocalEngine:
         groups = balanced_groups(shards.node_nonzeros, threads)
         self._slots = [np.where(groups == group, np.arange(shards.n), -1) for group in range(threads)]
         self._pool = ThreadPoolExecutor(threads, "dtoken-engine")
+
+    def adopt(self, experiment: Experiment) -> None:
+        """Go to the very start of an experiment that differs from this one in its constants only."""
+        self._c = experiment.constants
+        self.nodes, self.tokens = self._method.start(self._c, self.rows)
+        self._traffic = one_host(len(self._numbers), len(self._token_numbers))
 
     def run(self, events: Events, start: Start | None = None, offset: int = 0) -> None:
         """Let ``events`` happen; where they stand in the schedule does not matter here."""
@@ -114,17 +121,3 @@ class LocalEngine:
 
     def __exit__(self, *_: type[BaseException] | BaseException | TracebackType | None) -> None:
         self._pool.shutdown(cancel_futures=True)
-
-
-def hosted_samples(method: Method, c: Arrays, rows: HostedRows) -> Samples:
-    """What the hosted nodes draw from: never an empty row."""
-    hosted = len(rows.w)
-    if not method.draws_samples:
-        return no_samples(hosted)
-    counted, weights = [], []
-    for i in range(hosted):
-        q = rows.q[rows.first[i] : rows.first[i + 1]]
-        counted.append(np.flatnonzero(q > 0).astype(np.int32))
-        weights.append(method.weights(c, rows.c * rows.w[i] * q[counted[-1]]))
-    drawn = [w for w in weights if w is not None]
-    return weighted_samples(counted, drawn) if drawn else uniform_samples(counted)

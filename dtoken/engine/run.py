@@ -159,16 +159,15 @@ def run(
         return Outcome(position.records, engine.models(position.t), failure)
     if not _regular(position.records, recording, rows):
         position.records.pop()  # measured only because the run ended there
+    began = time.perf_counter()
     for stretch, reached in _stretches(experiment, position, lambda clock: _next(recording, clock, rows, end)):
-        began = time.perf_counter()
         engine.run(stretch, position.start, position.offset - stretch.size)
-        if reached:
-            engine.settle()
-        position.wall += time.perf_counter() - began
         position.t = float(stretch.at[-1])
         watch.events(stretch)
         if not reached:
             continue
+        engine.settle()
+        position.wall += time.perf_counter() - began
         measured = engine.measure(position.t, experiment.optimum.theta)
         position.records.append(record(experiment, position.clock, measured, position.wall))
         watch.record(position.records[-1])
@@ -179,8 +178,10 @@ def run(
             _save(directory, identity, engine, position)
         if finished:
             break
+        began = time.perf_counter()
     if position.records[-1].event < position.clock.events:  # the schedule has an end, and it came first
         engine.settle()
+        position.wall += time.perf_counter() - began
         measured = engine.measure(position.t, experiment.optimum.theta)
         position.records.append(record(experiment, position.clock, measured, position.wall))
         watch.record(position.records[-1])

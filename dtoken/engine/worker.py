@@ -206,6 +206,13 @@ async def run_epoch(run: str, stretches: Sequence[Stretch], dask_worker: Worker)
 
 
 @answering
+async def adopt(assignment: Assignment, dask_worker: Worker) -> None:
+    """Go to the very start of a run with other constants."""
+    seat = _seat(dask_worker, assignment.run)
+    await _in_thread(seat, lambda: _host(seat).adopt(assignment))
+
+
+@answering
 async def measure(run: str, t: float, dask_worker: Worker) -> Measurement:
     """Measure the nodes that are hosted here."""
     seat = _seat(dask_worker, run)

@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dtoken.compiled import compiled
+from dtoken.problem.blocks import SINGLE_ROWS, Blocks, block_norms
 from dtoken.problem.kernels import add_compensated, add_row, compensated, row_dot, squared_norms
 from dtoken.problem.losses import Loss, derivative, value
 from dtoken.problem.shards import Shards
@@ -19,15 +20,16 @@ class HostedRows(NamedTuple):
     indices: NDArray[np.uint32]  # (nnz,) their features; unsigned, so that compiled code needs no check of the sign
     start: NDArray[np.int64]  # (rows + 1,) row r is data[start[r]:start[r + 1]]
     y: NDArray[np.float64]  # (rows,) labels
-    q: NDArray[np.float64]  # (rows,) squared norms ||a||^2
+    q: NDArray[np.float64]  # (rows,) squared norms ||a||^2; of a block of rows its q_ij at its first row, then 0
     first: NDArray[np.int64]  # (hosted + 1,) first row of each node
     w: NDArray[np.float64]  # (hosted,) weight 1 / m_i of each row of the node
     d: int  # number of features
     loss: int  # code of the loss
     c: float  # curvature bound of the loss: phi'' <= c
+    block: int  # rows of a sample; the last one of a node may have fewer
 
 
-def host(shards: Shards, nodes: Sequence[int], loss: Loss) -> HostedRows:
+def host(shards: Shards, nodes: Sequence[int], loss: Loss, blocks: Blocks = SINGLE_ROWS) -> HostedRows:
     """Read the shards of ``nodes`` into one set of arrays."""
     rows = [shards.node_rows[node] for node in nodes]
     entries = [shards.node_nonzeros[node] for node in nodes]
@@ -44,7 +46,12 @@ def host(shards: Shards, nodes: Sequence[int], loss: Loss) -> HostedRows:
             y[row:stop] = block.y
             squared_norms(block.data, block.indptr, q[row:stop])
             row, entry = stop, entry + size
-    return HostedRows(data, indices, start, y, q, first, 1.0 / np.array(rows), shards.d, loss.code, loss.curvature)
+    if blocks.rows > 1:
+        q[:], norms = 0.0, block_norms(shards, blocks)
+        for i, node in enumerate(nodes):
+            q[first[i] : first[i + 1] : blocks.rows] = norms[node]
+    w = 1.0 / np.array(rows)
+    return HostedRows(data, indices, start, y, q, first, w, shards.d, loss.code, loss.curvature, blocks.rows)
 
 
 @compiled

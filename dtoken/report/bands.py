@@ -66,12 +66,21 @@ def aggregate(tables: Sequence["pd.DataFrame"], axis: str, points: int = POINTS)
     median, low, high = {}, {}, {}
     for measure in MEASURES:
         values = np.array([at_points(table, axis, measure, x) for table in tables])
-        there = np.isfinite(values).any(axis=0)
-        quantiles = np.full((3, len(x)), np.nan)
-        if there.any():
-            quantiles[:, there] = np.nanquantile(values[:, there], (LOW, 0.5, HIGH), axis=0)
+        quantiles = _quantiles(values)
         low[measure], median[measure], high[measure] = quantiles if measure in LINEAR else 10**quantiles
     return Curves(x, median, low, high)
+
+
+def _quantiles(values: Vector) -> Vector:
+    """(3, points) low quantile, median and high quantile of (runs, points), over the runs that are there."""
+    there = np.isfinite(values)
+    complete, some = there.all(axis=0), there.any(axis=0)
+    found = np.full((3, values.shape[1]), np.nan)
+    found[:, complete] = np.quantile(values[:, complete], (LOW, 0.5, HIGH), axis=0)
+    partial = some & ~complete  # few; ten times slower
+    if partial.any():
+        found[:, partial] = np.nanquantile(values[:, partial], (LOW, 0.5, HIGH), axis=0)
+    return found
 
 
 def at_points(table: "pd.DataFrame", axis: str, measure: str, x: Vector) -> Vector:

@@ -70,7 +70,7 @@ class Cell:
 class Sweep:
     """The runs of a sweep, in cells."""
 
-    runs: tuple[Run, ...]
+    runs: tuple[Run, ...]  # all, those that have not begun included
     parameters: tuple[Parameter, ...]
     methods: tuple[Method, ...]
     cells: tuple[Cell, ...]
@@ -128,10 +128,11 @@ def show_value(value: Any) -> str:
 
 
 def cells_of(runs: Sequence[Run]) -> Sweep:
-    """Put runs into cells; methods and parameters keep the order in which the sweep has them."""
-    names = swept(runs)
-    kinds = column_kinds(runs, names)
-    table = [{name: value_of(run, name, kinds[name]) for name in names} for run in runs]
+    """Put runs that have begun into cells; methods and parameters keep the order in which the sweep has them."""
+    begun = [run for run in runs if run.composed]
+    names = [name for name in swept(begun) if any(name in run.composed for run in begun)]
+    kinds = column_kinds(begun, names)
+    table = [{name: value_of(run, name, kinds[name]) for name in names} for run in begun]
     parameters = tuple(_parameters(names, table))
     varying = [parameter.name for parameter in parameters]
     keys = [tuple(row[name] for name in varying) for row in table]
@@ -140,8 +141,8 @@ def cells_of(runs: Sequence[Run]) -> Sweep:
     for key in dict.fromkeys(keys):
         members = [at for at, other in enumerate(keys) if other == key]
         method = methods[_method_key(table[members[0]], varying)]
-        cells.append(Cell(method, dict(zip(varying, key, strict=True)), tuple(runs[at] for at in members)))
-    seeds = tuple(dict.fromkeys(row["seed"] for row in table if row["seed"] is not None))
+        cells.append(Cell(method, dict(zip(varying, key, strict=True)), tuple(begun[at] for at in members)))
+    seeds = tuple(dict.fromkeys(row["seed"] for row in table if row.get("seed") is not None))
     return Sweep(tuple(runs), parameters, tuple(methods.values()), tuple(cells), seeds)
 
 
@@ -155,7 +156,7 @@ def _parameters(names: Sequence[str], table: Sequence[Mapping[str, Any]]) -> Ite
 
 
 def _method_key(row: Mapping[str, Any], varying: Sequence[str]) -> tuple[Any, ...]:
-    return (row["algorithm"], *((name, row[name]) for name in varying if name.startswith("algorithm.")))
+    return (row.get("algorithm"), *((name, row[name]) for name in varying if name.startswith("algorithm.")))
 
 
 def _methods(table: Sequence[Mapping[str, Any]], varying: Sequence[str]) -> dict[tuple[Any, ...], Method]:

@@ -3,15 +3,18 @@
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from dtoken.data.store import ShardStore
 from dtoken.errors import InputError, RunError
+from dtoken.outputs import FAILED, INTERRUPTED
 from dtoken.report.cells import Sweep, describe, show_value
 from dtoken.report.drawings import graph_drawing, partition_drawing
 from dtoken.report.sentences import count, figure, listed
-from dtoken.sweep.runs import Run
+from dtoken.sweep.runs import DAMAGED, Run
 
+CLAIMS = "claims.json"
 SHOWN = 6  # graphs and partitions that are drawn
 CONSTANTS = (
     "kappa",
@@ -136,11 +139,12 @@ def common_settings(sweep: Sweep) -> list[tuple[str, str]]:
     """Settings that all runs share, of the parts that a reader asks for."""
     parts = ("data", "nodes", "partition", "problem", "graph", "time", "stop", "record", "algorithm", "engine")
     varying = {parameter.name for parameter in sweep.parameters}
-    first: Mapping[str, Any] = sweep.runs[0].config if sweep.runs else {}
+    begun = [run for run in sweep.runs if run.composed]
+    first: Mapping[str, Any] = begun[0].config if begun else {}
     rows = []
     for key, value in first.items():
         known = value not in (None, "", [])
-        if key.partition(".")[0] in parts and key not in varying and known and _everywhere(sweep.runs, key, value):
+        if key.partition(".")[0] in parts and key not in varying and known and _everywhere(begun, key, value):
             rows.append((key, show_value(value)))
     return rows
 
@@ -151,16 +155,43 @@ def _everywhere(runs: Iterable[Run], key: str, value: Any) -> bool:
 
 def failures(sweep: Sweep) -> list[dict[str, str]]:
     """Runs that did not end well, with the reason."""
+    labels = {run.name: cell.label for cell in sweep.cells for run in cell.runs}
     found = []
-    for cell in sweep.cells:
-        for run in cell.runs:
-            if run.status in ("failed", "interrupted", "damaged"):
-                seed = describe({"seed": run.config.get("seed")})
-                what = ", ".join([cell.label, *seed])
-                found.append(
-                    {"run": run.name, "what": what, "status": run.status, "error": run.error or "no reason was left"}
-                )
+    for run in sweep.runs:
+        if run.status in (FAILED, INTERRUPTED, DAMAGED):
+            seed = describe({"seed": run.config.get("seed")})
+            what = ", ".join([labels[run.name], *seed] if run.name in labels else describe(run.given))
+            reason = run.error or "no reason was left"
+            found.append({"run": run.name, "what": what, "status": run.status, "error": reason})
     return found
+
+
+def claims(directories: Iterable[Path]) -> list[dict[str, Any]]:
+    """What workflows left in ``claims.json``: sentences, what they mean in numbers, and whether they hold."""
+    found = []
+    for path in (directory / CLAIMS for directory in directories):
+        try:
+            content = json.loads(path.read_text(encoding="utf-8"))
+            rows = [_claim(each) for each in content["claims"]]
+            found.append({"title": str(content["title"]), "rows": rows})
+        except FileNotFoundError:
+            continue
+        except (ValueError, KeyError, TypeError, AttributeError, IndexError):
+            raise InputError(f"{path} is damaged; delete it, or have it written again") from None
+    return found
+
+
+def _claim(claim: Mapping[str, Any]) -> dict[str, Any]:
+    numbers = " / ".join(figure(float("nan") if each is None else each) for each in claim["numbers"].values())
+    verdict = str(claim["verdict"])
+    return {
+        "sentence": str(claim["sentence"]),
+        "where": str(claim["where"]),
+        "meaning": str(claim["meaning"]).replace("{}", numbers),
+        "verdict": verdict,
+        "why": str(claim["why"]),
+        "holds": verdict == "holds",
+    }
 
 
 def unfinished(sweep: Sweep) -> str:

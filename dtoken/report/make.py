@@ -34,6 +34,7 @@ def make_report(
     -------
     The path of the page.
     """
+    from dtoken.report.facts import claims
     from dtoken.report.figures import draw_figures
     from dtoken.report.page import page
     from dtoken.report.study import study
@@ -42,7 +43,7 @@ def make_report(
 
     places = [Path(each) for each in ([directories] if isinstance(directories, str | Path) else directories)]
     runs = find_runs(places)
-    found = study(runs, accuracies)
+    found, checked = study(runs, accuracies), claims(places)
     names = list(dict.fromkeys(method.name for method in found.sweep.methods))
     if baseline is not None and names and baseline not in names:
         raise InputError(f"baseline {baseline} is not a method of this sweep; use one of {', '.join(names)}")
@@ -54,7 +55,7 @@ def make_report(
         raise RunError(f"cannot write {folder}: {error.strerror or error}") from error
     write_results(runs, single or folder)
     title = ", ".join(place.resolve().name for place in places)
-    text = page(found, title, baseline, draw_figures(found, folder))
+    text = page(found, title, baseline, draw_figures(found, folder), checked)
     write_atomically(folder / PAGE, lambda path: _write(path, text))
     return folder / PAGE
 

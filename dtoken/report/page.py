@@ -4,7 +4,7 @@ import base64
 import gzip
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib.resources import files
 from typing import Any
@@ -24,7 +24,9 @@ DIGITS = 4  # of a number that is drawn; more cannot be seen
 COMPRESSION = 6
 
 
-def page(study: Study, title: str, baseline: str | None, pictures: Sequence[str]) -> str:
+def page(
+    study: Study, title: str, baseline: str | None, pictures: Sequence[str], claims: Sequence[Mapping[str, Any]] = ()
+) -> str:
     """The report as HTML text.
 
     Parameters
@@ -37,6 +39,8 @@ def page(study: Study, title: str, baseline: str | None, pictures: Sequence[str]
         Name of the method with which costs are compared at first; None: the first one.
     pictures
         Paths of the static figures, relative to the page.
+    claims
+        Sentences that were checked on the results, as ``facts.claims`` reads them.
     """
     from jinja2 import Environment, PackageLoader
 
@@ -64,6 +68,7 @@ def page(study: Study, title: str, baseline: str | None, pictures: Sequence[str]
         settings=facts.common_settings(sweep),
         provenance=facts.provenance(sweep),
         pictures=pictures,
+        claims=claims,
         runs=len(sweep.runs),
         style=_text("page.css"),
         theme=_text("theme.js"),

@@ -74,9 +74,9 @@ def listed(words: Iterable[str], most: int = SHOWN_VALUES, last: str = "") -> st
 def lead(sweep: Sweep) -> str:
     """What was swept, and how many runs that makes."""
     if not sweep.runs:
-        return "No run has begun."
+        return "There is no run."
     methods = listed(dict.fromkeys(method.name for method in sweep.methods), 10, "and")
-    parts = [f"{count(len(sweep.runs), 'run')} of {methods}"]
+    parts = [count(len(sweep.runs), "run") + (f" of {methods}" if methods else ", none of which has begun")]
     for each in sweep.context:
         parts.append(f"with {short(each.name)} {listed((show_value(value) for value in each.given), last='or')}")
     parts += [f"each with {len(sweep.seeds)} seeds"] if len(sweep.seeds) > 1 else []

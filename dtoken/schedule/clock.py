@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from dtoken.compiled import compiled
 from dtoken.errors import InputError
 from dtoken.schedule.events import DELIVER, LOAD, LOCAL, MEET, MOVE, VISIT, Events
+from dtoken.schedule.samples import Samples, no_samples, row_of, share
 
 Rule = Literal["paper", "token_clock"]
 RULES: tuple[Rule, ...] = ("paper", "token_clock")
@@ -31,7 +32,7 @@ class TimeModel:
     Parameters
     ----------
     tau_comp
-        Time of one gradient of one sample.
+        Time of one gradient of one row.
     tau_comm
         Time of one jump.
     rule
@@ -56,10 +57,26 @@ class TimeModel:
 
 
 class Costs(NamedTuple):
-    """Gradients of single samples that a step at each node takes."""
+    """Gradients of single rows that a step at each node takes.
+
+    The last block of a node may have fewer rows than the others. Only where there is such a node, what the nodes draw
+    from is needed to know when it is used.
+    """
 
     local: NDArray[np.int64]  # (n,)
     visit: NDArray[np.int64]  # (n,)
+    short: NDArray[np.int64] = np.empty(0, np.int64)  # (n,) gradients less, for the last block; (0,): nowhere
+    first: NDArray[np.int64] = np.empty(0, np.int64)  # (n,) first row of the node, all nodes one below the other
+    last: NDArray[np.int64] = np.empty(0, np.int64)  # (n,) first row of the node's last block
+    samples: Samples = no_samples(0)
+
+    def expected(self) -> "Costs":
+        """Mean gradients of a step at each node."""
+        less = [self.short[i] * share(self.samples, i, self.last[i] - self.first[i]) for i in range(len(self.short))]
+        if not less:
+            return self
+        computes = self.local > 0, self.visit > 0
+        return Costs(self.local - np.where(computes[0], less, 0), self.visit - np.where(computes[1], less, 0))
 
 
 class Clock(NamedTuple):
@@ -136,6 +153,14 @@ def advance(clock: Clock, events: Events, costs: Costs, model: TimeModel, limits
 
 
 @compiled
+def _less(costs: Costs, i: int, draw: float) -> int:
+    """Gradients that a step at node i takes less because of the sample that it draws."""
+    if len(costs.short) == 0 or costs.short[i] == 0:
+        return 0
+    return int(costs.short[i]) if row_of(costs.samples, costs.first, i, draw) == costs.last[i] else 0
+
+
+@compiled
 def _advance(
     clock: Clock,
     events: Events,
@@ -154,8 +179,9 @@ def _advance(
     ):
         kind, i, k = events.kind[event], events.node[event], events.token[event]
         if kind == LOCAL:
-            T[i] += tau_comp * costs.local[i]
-            gradients += costs.local[i]
+            used = costs.local[i] - _less(costs, i, events.draw[event])
+            T[i] += tau_comp * used
+            gradients += used
         elif kind == MEET:
             other = events.other[event]  # only the token clock sees that one waits for the other
             C[k] = C[other] = max(C[k], C[other])
@@ -175,8 +201,9 @@ def _advance(
             else:
                 T[i] = max(T[i], C[k] + hop)
             if kind == VISIT:
-                T[i] += tau_comp * costs.visit[i]
-                gradients += costs.visit[i]
+                used = costs.visit[i] - _less(costs, i, events.draw[event])
+                T[i] += tau_comp * used
+                gradients += used
                 C[k] = T[i]
         steps += kind != MOVE
         happened += 1

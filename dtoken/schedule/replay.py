@@ -26,6 +26,7 @@ class Replayed:
     size: int  # events
     law: Law
     token_start: NDArray[np.int64]  # (K,) the tokens' first nodes
+    p_comm: float | None = None  # of the run that was recorded, if the log says so
 
     def segments(self, start: Start) -> Iterator[tuple[Events, Start]]:
         """Yield the events from ``start`` on, segment by segment."""
@@ -90,7 +91,7 @@ def _follow(
     return jumps
 
 
-def open_log(path: Path, law: Law, rows: Sequence[int], kinds: Collection[int], *, draws_samples: bool) -> Replayed:
+def open_log(path: Path, law: Law, rows: Sequence[int], kinds: Collection[int], block_rows: int | None) -> Replayed:
     """Open a log, or say why it does not fit.
 
     Parameters
@@ -103,8 +104,8 @@ def open_log(path: Path, law: Law, rows: Sequence[int], kinds: Collection[int], 
         Rows of each node.
     kinds
         The kinds of events that the method has.
-    draws_samples
-        Whether local steps of the method use single samples.
+    block_rows
+        Rows of a sample of the method; None: its local steps use all rows of a node.
     """
     name = f"schedule.replay={path}"
     n, tokens = len(rows), law.tokens
@@ -123,12 +124,12 @@ def open_log(path: Path, law: Law, rows: Sequence[int], kinds: Collection[int], 
         if facts.get(fact, ours) != ours:
             raise InputError(f"{name} was recorded with {key}={facts[fact]}, this run has {key}={ours}; use the same")
     start = np.array(facts.get("token_start", first_start(n, tokens).positions), np.int64)
-    log = Replayed(path, size, law, start)
+    log = Replayed(path, size, law, start, facts.get("p_comm"))
     sizes = np.asarray(rows)
     done = 0
     for table in even_tables([path], SEGMENT_STEPS, 0, size):
         found = _columns(table)
-        fault = _fault(found, law, sizes, kinds, draws_samples)
+        fault = _fault(found, law, sizes, kinds, block_rows)
         if fault is not None:
             raise InputError(f"{name} does not fit: event {done + fault[0]:,} {fault[1]}")
         done += len(found["kind"])
@@ -136,7 +137,7 @@ def open_log(path: Path, law: Law, rows: Sequence[int], kinds: Collection[int], 
 
 
 def _fault(
-    columns: dict[str, NDArray[Any]], law: Law, rows: NDArray[Any], kinds: Collection[int], draws_samples: bool
+    columns: dict[str, NDArray[Any]], law: Law, rows: NDArray[Any], kinds: Collection[int], block_rows: int | None
 ) -> tuple[int, str] | None:
     """The first event, counted from 0, that cannot happen, and why."""
     kind, node, sample, token, other = (columns[name] for name in ("kind", "node", "sample", "token", "other"))
@@ -145,7 +146,7 @@ def _fault(
     at_node = jump | (kind == LOCAL)
     wrong_node = at_node & ((node < 0) | (node >= n))
     size = rows[np.where(wrong_node | ~at_node, 0, node)]
-    with_sample = ((kind == LOCAL) & draws_samples) | ((kind == VISIT) & law.computing_visits)
+    with_sample = ((kind == LOCAL) & (block_rows is not None)) | ((kind == VISIT) & law.computing_visits)
     carries = jump | (kind == MEET)
     checks: list[tuple[NDArray[Any], Callable[[int], str]]] = [
         (kind == NONE, lambda e: "is of an unknown kind"),
@@ -156,6 +157,10 @@ def _fault(
         (with_sample & (sample < 0), lambda e: "has no sample, but this method uses one"),
         (~with_sample & (sample >= 0), lambda e: "has a sample, but this method uses none there"),
         (with_sample & (sample >= size), lambda e: f"uses sample {sample[e]} of a node with {size[e]} rows"),
+        (
+            with_sample & (sample % (block_rows or 1) != 0),
+            lambda e: f"uses row {sample[e]}, in which no block of {block_rows} rows begins",
+        ),
     ]
     faults = [(int(np.argmax(wrong)), why) for wrong, why in checks if wrong.any()]
     if not faults:

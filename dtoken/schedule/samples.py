@@ -16,7 +16,7 @@ class Samples(NamedTuple):
     """What the hosted nodes draw from; node i owns positions first[i] to before first[i + 1]."""
 
     first: NDArray[np.int64]  # (hosted + 1,)
-    kept: NDArray[np.int32]  # (samples that count,) their numbers inside the node
+    kept: NDArray[np.int32]  # (samples that count,) inside the node the number of the row in which each begins
     accept: NDArray[np.float64]  # (same, or empty for uniform draws) chance to keep the slot that was hit
     alias: NDArray[np.int32]  # (same, or empty) the slot to take otherwise, counted inside the node
 
@@ -75,9 +75,26 @@ def _alias_table(scaled: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDAr
     return accept, alias
 
 
+def share(samples: Samples, node: int, sample: int) -> float:
+    """The probability with which a node draws a sample.
+
+    Examples
+    --------
+    >>> two = weighted_samples([np.array([0, 4], np.int32)], [np.array([3.0, 1.0])])
+    >>> share(two, 0, 4)
+    0.25
+    """
+    own = slice(samples.first[node], samples.first[node + 1])
+    size, hit = own.stop - own.start, samples.kept[own] == sample
+    if len(samples.accept) == 0 or not hit.any():
+        return float(hit.sum() / size) if size else 0.0
+    accept, alias = samples.accept[own], samples.alias[own]
+    return float((accept[hit].sum() + (1 - accept)[alias == np.argmax(hit)].sum()) / size)
+
+
 @compiled
 def row_of(samples: Samples, first_row: NDArray[np.int64], node: int, draw: float) -> int:
-    """The row of hosted node ``node`` that ``draw`` stands for; -1: no single row."""
+    """The row of hosted node ``node`` in which the sample begins that ``draw`` stands for; -1: no single sample."""
     if draw == NO_SAMPLE or len(samples.kept) == 0:
         return -1
     if draw < 0.0:

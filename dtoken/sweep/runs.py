@@ -45,7 +45,10 @@ class Run:
     given
         What its command line said, by key.
     config
-        All settings by full key, as far as they are known.
+        All settings by full key; of a run that has not begun, only those that its command line gave.
+    composed
+        Keys of ``config`` that are settings. What the command line gave beyond them chose groups of settings, as
+        ``+experiment=NAME`` does. Empty: the run has not begun.
     summary
         The content of ``summary.json``, if there is one.
     """
@@ -57,6 +60,7 @@ class Run:
     error: str | None
     given: Mapping[str, Any]
     config: Mapping[str, Any]
+    composed: frozenset[str]
     summary: Mapping[str, Any] | None
 
     @property
@@ -153,7 +157,8 @@ def _read(directory: Path | None, name: str, sweep: str, job: Mapping[str, Any])
     status, error = _status(directory, summary, job)
     if damage:
         status, error = DAMAGED, damage
-    return Run(name, sweep, directory, status, error, given, named(nested, given), summary)
+    config = named(nested)
+    return Run(name, sweep, directory, status, error, given, given | config, frozenset(config), summary)
 
 
 def _summary(directory: Path | None) -> tuple[Mapping[str, Any] | None, str | None]:
@@ -226,7 +231,7 @@ def _yaml(path: Path) -> Any:
         return None
 
 
-def named(config: Mapping[str, Any], given: Mapping[str, Any] | None = None) -> dict[str, Any]:
+def named(config: Mapping[str, Any]) -> dict[str, Any]:
     """Settings by the names that tables use: full keys, and the group's name for what a group chooses.
 
     Examples
@@ -234,7 +239,7 @@ def named(config: Mapping[str, Any], given: Mapping[str, Any] | None = None) -> 
     >>> named({"algorithm": {"_target_": "dtoken.algorithms.tvr.TVR", "tokens": 4}, "graph": {"kind": "ring"}})
     {'algorithm': 'tvr', 'algorithm.tokens': 4, 'graph': 'ring'}
     """
-    found = dict(given or {})
+    found = {}
     for key, value in flat(config).items():
         found[KINDS.get(key, key)] = str(value).rpartition(".")[2].lower() if key == "algorithm._target_" else value
     return found

@@ -27,6 +27,7 @@ class Accelerated(NamedTuple):
     rho: float  # contraction per step, proved
     p_comm: float  # probability that a step is a visit
     p_comp: float  # probability that a step is local
+    balanced: float  # the p_comm for which rho is largest
     s_comm: NDArray[np.float64]  # (n,) step size of a visit at each node
     b_comm: NDArray[np.float64]  # (n,) how much of it goes to x
     p_node: NDArray[np.float64]  # (n,) probability that a local step is one of each node: the sum of its p_ij
@@ -54,8 +55,13 @@ def uniform_roots(samples: NDArray[np.int64], max_L: float, sigma_t: float) -> R
     return RootSampling(samples.astype(np.float64), int(samples.sum()) * math.sqrt(1 + max_L / sigma_t), 0.0)
 
 
-def accelerated(K: int, sigma_t: float, L_b: float, sampling: RootSampling, pi: NDArray[np.float64]) -> Accelerated:
-    """The constants for given smoothness, sampling and law ``pi`` of the visits; p_comm balances the bounds on rho."""
+def accelerated(
+    K: int, sigma_t: float, L_b: float, sampling: RootSampling, pi: NDArray[np.float64], p_comm: float | None = None
+) -> Accelerated:
+    """The constants for given smoothness, sampling and law ``pi`` of the visits.
+
+    If ``p_comm`` is not given, it balances the two bounds on rho, for which rho is largest.
+    """
     n = len(pi)
     kappa = 1 + L_b / sigma_t
     alpha = K / (sigma_t * kappa)
@@ -63,9 +69,13 @@ def accelerated(K: int, sigma_t: float, L_b: float, sampling: RootSampling, pi: 
     R = (n + K - 1) / (n * K)
     c_comm = float(pi.min()) / K * math.sqrt(sigma_A * sigma_t / (2 * R))
     c_comp = math.sqrt(sigma_A / alpha) / sampling.bound
-    p_comp = c_comm / (c_comm + c_comp)
-    p_comm = c_comp / (c_comm + c_comp)
-    rho = c_comm * c_comp / (c_comm + c_comp)
+    balanced = c_comp / (c_comm + c_comp)
+    if p_comm is None:
+        p_comm, p_comp = balanced, c_comm / (c_comm + c_comp)
+        rho = c_comm * c_comp / (c_comm + c_comp)
+    else:
+        p_comp = 1 - p_comm
+        rho = min(p_comm * c_comm, p_comp * c_comp)
     total = float(sampling.node.sum())
     p_edge = p_comm * pi / K
     return Accelerated(
@@ -78,6 +88,7 @@ def accelerated(K: int, sigma_t: float, L_b: float, sampling: RootSampling, pi: 
         rho=rho,
         p_comm=p_comm,
         p_comp=p_comp,
+        balanced=balanced,
         s_comm=rho / (p_edge * sigma_A),
         b_comm=rho * R / p_edge,
         p_node=sampling.node / total,

@@ -39,6 +39,7 @@ class DualDescent(NamedTuple):
     alpha: float  # 2 K / (sigma~ kappa)
     p_comm: float  # probability that a step is a visit
     p_comp: float  # probability that a step is local
+    balanced: float  # the p_comm for which eta is largest
     eta: float
     rho_comm: NDArray[np.float64]  # (n,) weight of a visit at each node, at most 1/2
     rho_comp: float  # weight of a local step with a sample of weight 1: rho_ij = rho_comp / weight
@@ -97,10 +98,12 @@ def dual_descent(
     sampling: Sampling,
     pi: NDArray[np.float64],
     p_meet: float = 0.0,
+    p_comm: float | None = None,
 ) -> DualDescent:
-    """The constants for given smoothness, sampling and law ``pi`` of the visits; p_comm balances the bounds on eta.
+    """The constants for given smoothness, sampling and law ``pi`` of the visits.
 
-    ``p_meet`` is the probability of meetings; they add the bound eta <= p_meet sigma~ / (K (K - 1)).
+    ``p_meet`` is the probability of meetings; they add the bound eta <= p_meet sigma~ / (K (K - 1)). If ``p_comm`` is
+    not given, it balances the other two bounds on eta, for which eta is largest.
 
     Examples
     --------
@@ -111,10 +114,12 @@ def dual_descent(
     kappa = 1 + L_b / sigma_t
     alpha = 2 * K / (sigma_t * kappa)
     pi_min = float(pi.min())
-    p_comp = 1 / (1 + kappa / (sampling.bound * pi_min))
-    p_comm = 1 - p_comp
-    if p_meet > 0:
-        p_comm, p_comp = (1 - p_meet) * p_comm, (1 - p_meet) * p_comp
+    p_comp = (1 - p_meet) / (1 + kappa / (sampling.bound * pi_min))
+    balanced = 1 - p_meet - p_comp
+    if p_comm is None:
+        p_comm = balanced
+    else:
+        p_comp = 1 - p_meet - p_comm
     eta = min(p_comm * pi_min * sigma_t / (2 * K), p_comp / (alpha * sampling.bound), _meet_bound(K, sigma_t, p_meet))
     return DualDescent(
         sigma_t=sigma_t,
@@ -123,6 +128,7 @@ def dual_descent(
         alpha=alpha,
         p_comm=p_comm,
         p_comp=p_comp,
+        balanced=balanced,
         eta=eta,
         rho_comm=eta * K / (p_comm * pi * sigma_t),
         rho_comp=alpha * eta * sampling.total / p_comp,
@@ -168,6 +174,7 @@ def arrival_descent(
         alpha=alpha,
         p_comm=1 - p_meet,
         p_comp=0.0,
+        balanced=1 - p_meet,
         eta=eta,
         rho_comm=eta * K / (visits * sigma_t),
         rho_comp=0.0,

@@ -31,6 +31,7 @@ from dtoken.schedule.clock import Costs
 from dtoken.schedule.events import DELIVER, LOCAL, MOVE, VISIT, Events
 from dtoken.schedule.rounds import RandomRounds, Rounds
 from dtoken.schedule.stream import Law, Schedule
+from dtoken.theory.local_work import PARTS, rate_share, work
 
 SPECTRUM_NODES = 500  # nodes up to which the spectral gap of a walk is quick to compute
 BASIS, PAPER_BASIS = "basis", "basis of the paper's rate"  # the rows in words
@@ -125,6 +126,7 @@ def predict(planned: Planned) -> Prediction:
 
 def expected(schedule: Schedule, law: Law, costs: Costs, facts: Facts) -> Expected:
     """What one step takes: a round for methods with rounds, a drawn step for the others."""
+    costs = costs.expected()
     if isinstance(schedule, Rounds):
         return _count(schedule.pattern, costs)
     if isinstance(schedule, RandomRounds):
@@ -210,9 +212,24 @@ def theory_table(
     for accuracy in accuracies:
         if accuracy < gap:
             table |= _costs(found, gap / accuracy, f"to {accuracy:g}")
+    table |= _local_work(planned, found.rate)
     table[BASIS] = found.basis
     if found.paper_rate is not None:
         table[PAPER_BASIS] = "observed in everything that was tested, not proved"
+    return table
+
+
+def _local_work(planned: Planned, rate: float) -> dict[str, float | str]:
+    """What more local steps between visits would cost and save, for methods that can be told so."""
+    c, law = planned.constants, planned.law
+    if not hasattr(c, "balanced") or c.p_comp == 0 or law.p_meet > 0:
+        return {}
+    rate /= rate_share(c.p_comm, c.balanced)
+    gradients = float(law.nodes @ planned.costs.expected().local)
+    table: dict[str, float | str] = {}
+    for part in PARTS:
+        found = work(c.balanced / part, c.balanced, rate, gradients, law.jumps)
+        table |= {f"{name} per factor e, p_comm balanced / {part}": value for name, value in found._asdict().items()}
     return table
 
 

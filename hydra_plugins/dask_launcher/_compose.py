@@ -11,7 +11,7 @@ from typing import Any
 
 from hydra.core.hydra_config import HydraConfig
 from hydra.types import HydraContext
-from omegaconf import DictConfig, OmegaConf, open_dict
+from omegaconf import DictConfig, OmegaConf, open_dict, read_write
 from omegaconf.errors import OmegaConfBaseException
 
 PLACEHOLDER = "-"  # for what depends on where and when a job runs
@@ -65,7 +65,7 @@ def unpacked(content: bytes) -> DictConfig:
 
 def give_number(config: DictConfig, index: int, directory: str, subdir: str | None = None) -> None:
     """Make ``config`` that of job number ``index`` of the sweep in ``directory``."""
-    with open_dict(config):
+    with read_write(config.hydra), open_dict(config.hydra):
         config.hydra.job.id = f"{config.hydra.job.name}_{index}"
         config.hydra.job.num = index
         config.hydra.sweep.dir = directory
@@ -83,7 +83,7 @@ def identity(config: DictConfig, ignore: Sequence[str]) -> str:
     """Hash of what a job computes: its resolved configuration without output paths, dates and keys to ``ignore``."""
     config = copy.deepcopy(config)
     give_number(config, 0, PLACEHOLDER, PLACEHOLDER)
-    with open_dict(config):
+    with read_write(config.hydra), open_dict(config.hydra):
         config.hydra.job.id = PLACEHOLDER
         config.hydra.run.dir = PLACEHOLDER
         config.hydra.runtime.output_dir = PLACEHOLDER

@@ -273,7 +273,7 @@ def test_primal_equals_dual_transcription(tokens: int) -> None:
         for event in written_out(engine, events):
             dual.happen(*event)
         states = dual.A @ dual.x
-        assert_models(case, engine, float(events.at[-1]), states[:n], states[n : n + tokens], 1e-11)
+        assert_models(case, engine, float(events.at[-1]), states[:n], states[n : n + tokens], 1e-12)
 
 
 def test_negative_beta() -> None:
@@ -329,12 +329,16 @@ def test_tvr_is_stable_on_all_walks(walk: str, tokens: int) -> None:
         ("complete", 4, True),
         ("ring", 1, False),
         ("ring", 4, True),
+        ("grid", 1, False),
+        ("grid", 4, True),
         ("grid metropolis", 1, False),
         ("grid metropolis", 4, True),
         ("lazy directed cycle", 1, False),
         ("lazy directed cycle", 4, False),
         ("directed cycle", 1, False),
         ("directed cycle", 4, False),
+        ("directed random", 1, True),
+        ("directed random", 4, True),
         ("time-varying rings", 1, True),
         ("time-varying rings", 4, True),
     ],
@@ -351,7 +355,10 @@ def test_tavr_with_one_jump(walk: str, tokens: int, converges: bool) -> None:
     [
         ("ring", "auto"),
         ("ring", 8),
+        ("grid", "auto"),
         ("grid metropolis", "auto"),
+        ("directed random", "auto"),
+        ("time-varying rings", "auto"),
         ("lazy directed cycle", "auto"),
         ("lazy directed cycle", 4),
     ],

@@ -77,6 +77,8 @@ def test_is_documented(name: str) -> None:
     page = (ROOT / "docs" / "algorithms.md").read_text()
     assert "\n    " in section(name)  # formulas
     assert "**Costs**" in section(name)
+    assert f"(figures/{name}.png)" in section(name)
+    assert (ROOT / "docs" / "figures" / f"{name}.png").is_file()
     keys = re.search(r"\*\*Keys\*\*: (?:those of `token`, and )?`([\w,\s]+)`", section(name))
     assert keys, "no list of keys"
     assert {key.strip() for key in keys[1].split(",")} <= {field.name for field in fields(method_class(name))}

@@ -38,7 +38,7 @@ def local_engine(experiment: Experiment, store: ShardStore) -> LocalEngine:
 
 
 def execute(experiment: Experiment, engine: Engine, events: int = 3000, **options: Any) -> Outcome:
-    recording = Recording(every_passes=None, every_jumps=events // 20)  # 3 to 20 times, depending on the method
+    recording = Recording(every_passes=None, every_jumps=150 if events < 10_000 else 2000)
     return run(experiment, engine, Stop(passes=None, events=events), recording, **options)
 
 

@@ -105,7 +105,7 @@ def setup(
     **params: Any,
 ) -> Setup:
     problem = FiniteSum(shards, get_loss(loss), sigma)
-    facts = gather_facts(problem, walk(build(graph, shards.n, **params), kind))
+    facts = gather_facts(problem, walk(build(graph, shards.n, **params), kind), method.blocks)
     constants = method.constants(facts)
     return Setup(shards, problem, method, facts, constants, method.schedule(constants, facts, seed))
 

@@ -16,13 +16,15 @@ from distributed.comm.addressing import get_address_host
 
 import dtoken
 from dtoken.algorithms import METHODS, method_class
+from dtoken.algorithms.tvr import TVR
 from dtoken.data.store import ShardStore
-from dtoken.engine import worker
+from dtoken.engine import timing, worker
 from dtoken.engine.channel import HELLO
 from dtoken.engine.dask_engine import DaskEngine
 from dtoken.engine.faults import Faults
 from dtoken.engine.worker import Hosts
 from dtoken.errors import InputError, RunError
+from dtoken.theory.local_work import Times
 from tests.engine.on_dask import (
     assert_equal,
     execute,
@@ -196,7 +198,7 @@ def test_the_api_uses_a_client_and_gives_what_the_local_engine_gives(
     assert logs[0].equals(logs[1])
     facts = found.summary["engine"]
     assert set(facts["workers"]) == {"0", "1"}
-    assert facts["tau_comm"] > 0
+    assert facts["tau_comm"] == min(facts["hop_seconds"]) > 0
     assert facts["tau_comp"] > 0
     assert facts["faults"] == 0
 
@@ -227,3 +229,34 @@ def test_a_store_that_workers_cannot_see_is_named(client: Client, store: ShardSt
     experiment = make_experiment(store, method_class("tvr")())
     with pytest.raises((InputError, RunError), match="elsewhere"):
         DaskEngine(client, experiment, tmp_path / "elsewhere")
+
+
+def test_equal_bits_with_blocks_of_rows(cluster: LocalCluster, client: Client, store: ShardStore) -> None:
+    scale(cluster, client, 2)
+    for smoothness in ("batch", "theory"):
+        experiment = make_experiment(store, TVR(tokens=2, block_rows=7, smoothness=smoothness))
+        with local_engine(experiment, store) as local, DaskEngine(client, experiment, store.path) as engine:
+            assert_equal(execute(experiment, engine), execute(experiment, local))
+            assert state_of(engine) == state_of(local)
+
+
+def test_p_comm_is_chosen_by_the_hops_of_the_cluster(
+    cluster: LocalCluster, client: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Workers take over the constants of the choice; the same value gives the same bits on another engine."""
+    scale(cluster, client, 2)
+    monkeypatch.setattr(timing, "measure_times", lambda *_: Times(local=1e-9, visit=1e-9, hop=0.0))
+    settings: dict[str, Any] = {
+        "data": {"kind": "synthetic", "rows": 90, "features": 6, "store": str(tmp_path / "stores")},
+        "nodes": 4,
+        "stop": {"passes": 10},
+    }
+    method = {"_target_": "tvr", "p_comm": "auto"}
+    chosen = dtoken.run(algorithm=method, engine="dask", client=client, **settings)
+    choice, constants = chosen.summary["p_comm"], chosen.summary["constants"]
+    assert choice["seconds"]["hop"] == chosen.summary["engine"]["tau_comm"]
+    assert choice["workers"] == 2
+    assert constants["p_comm"] == choice["value"] == constants["balanced"] / 4
+    local = dtoken.run(algorithm=method | {"p_comm": choice["value"]}, **settings)
+    assert local.theta.tobytes() == chosen.theta.tobytes()
+    assert local.trajectory.drop(columns="wall").equals(chosen.trajectory.drop(columns="wall"))

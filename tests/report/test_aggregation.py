@@ -192,13 +192,22 @@ def test_slopes_need_most_runs_to_get_there(tmp_path: Path) -> None:
 
 
 def test_crowded_panels_show_the_middle_first(tmp_path: Path) -> None:
-    jobs = []
-    for sigma in ("1e-1", "1e-2", "1e-3", "1e-4", "1e-5"):
-        for tokens in (1, 2, 3):
-            words = ["algorithm=tvr", f"algorithm.tokens={tokens}", f"problem.sigma={sigma}"]
-            jobs.append({"folder": str(len(jobs)), "overrides": words})
-    write_manifest(tmp_path, jobs)
+    for number, (sigma, tokens) in enumerate((s, k) for s in (1e-1, 1e-2, 1e-3, 1e-4, 1e-5) for k in (1, 2, 3)):
+        settings = config(tokens=tokens, problem={"loss": "logistic", "sigma": sigma})
+        write_run(tmp_path / str(number), settings, trajectory())
     assert cells_of(find_runs([tmp_path])).focus == {"problem.sigma": 1e-3}
+
+
+def test_groups_of_settings_are_no_parameters(tmp_path: Path) -> None:
+    """+curve=... chose algorithm and tokens, which tell the runs apart; a job that waits is in no cell."""
+    for number, (algorithm, tokens) in enumerate([("tvr", 1), ("tvr", 4), ("gd", 0)]):
+        words = [f"+curve={algorithm}_{tokens}"]
+        write_run(tmp_path / str(number), config(algorithm, tokens=tokens), trajectory(), overrides=words)
+    write_manifest(tmp_path, [{"folder": "3", "overrides": ["+curve=walkman"]}])
+    sweep = cells_of(find_runs([tmp_path]))
+    assert [parameter.name for parameter in sweep.parameters] == ["algorithm", "algorithm.tokens"]
+    assert [cell.label for cell in sweep.cells] == ["tvr K=1", "tvr K=4", "gd"]
+    assert len(sweep.runs) == 4
 
 
 def test_accuracies_come_from_the_runs_or_from_the_user(tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """What a report leaves on disk, and what the command says."""
 
+import json
 import re
 from pathlib import Path
 
@@ -8,6 +9,7 @@ import pytest
 from PIL import Image
 
 from dtoken.cli.report import main
+from dtoken.errors import InputError
 from dtoken.report import make_report
 from dtoken.report.cells import cells_of
 from dtoken.report.facts import graphs, partitions
@@ -61,6 +63,19 @@ def test_it_can_be_made_again(tmp_path: Path) -> None:
     assert "1 run of tvr" in first
     assert "2 runs of tvr" in make_report(tmp_path).read_text()
     assert len(find_runs([tmp_path])) == 2  # the report is not taken for a run
+
+
+def test_claims_of_a_workflow_are_shown(tmp_path: Path) -> None:
+    write_run(tmp_path / "0", config(), trajectory())
+    claim = {"sentence": "A & B agree", "where": "ring, jumps", "meaning": "within {} of 2", "why": "few rows"}
+    content = {"title": "Said", "claims": [claim | {"numbers": {"1e-4": 1.5, "1e-6": 2.5}, "verdict": "holds at 1e-4"}]}
+    (tmp_path / "claims.json").write_text(json.dumps(content))
+    text = make_report(tmp_path).read_text()
+    for part in ("<h2>Said</h2>", "A &amp; B agree", "within 1.5 / 2.5 of 2", "holds at 1e-4", "0 of 1 sentences hold"):
+        assert part in text
+    (tmp_path / "claims.json").write_text('{"claims": [7]}')
+    with pytest.raises(InputError, match=r"claims.json is damaged; delete it"):
+        make_report(tmp_path)
 
 
 def test_the_command_prints_the_path(sweep: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

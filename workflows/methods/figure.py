@@ -1,6 +1,8 @@
 """All methods on one small problem: suboptimality against jumps, gradients and ideal time.
 
-python workflows/methods/figure.py --graph ring --output methods.png
+python workflows/methods/figure.py --graph ring --output methods.png --each figures
+
+--each: also a small picture of every method, in front of the others.
 """
 
 import argparse
@@ -25,38 +27,59 @@ METHODS: dict[str, dict[str, Any]] = {
 AXES = {"jumps": "jumps", "passes": "passes over the data", "time": "ideal time"}
 
 
+Trajectories = dict[str, list[Any]]  # records by method
+
+
 def main() -> None:
     """Run all methods and draw their trajectories."""
     parser = argparse.ArgumentParser(description="All methods on one small problem.")
     parser.add_argument("--graph", default="complete")
     parser.add_argument("--output", type=Path, default=Path("methods.png"))
+    parser.add_argument("--each", type=Path, help="folder for a small picture of every method")
     options = parser.parse_args()
-    graph = {"kind": options.graph, "walk": "lazy"} if options.graph != "complete" else "complete"
-    figure, axes = plt.subplots(1, 3, figsize=(11, 3.6), sharey=True, layout="constrained")
-    for name, algorithm in METHODS.items():
-        result = dtoken.run(
-            {"kind": "synthetic", "rows": 2000, "condition": 30.0},
-            20,
-            algorithm,
-            graph,
-            sigma=1e-2,
-            time={"tau_comm": 100.0},  # as long as a full gradient: m = 100 rows a node
-            stop={"passes": 150.0, "suboptimality": 1e-9},
-            threads=1,
-        )
-        for axis, column in zip(axes, AXES, strict=True):
-            records = result.records[1:]
+    found = {name: records(algorithm, options.graph) for name, algorithm in METHODS.items()}
+    draw(found, list(AXES), options.output, (11, 3.6))
+    if options.each is not None:
+        for name in dict.fromkeys(keys["_target_"] for keys in METHODS.values()):
+            mine = {label for label, keys in METHODS.items() if keys["_target_"] == name}
+            draw(found, ["jumps", "time"], options.each / f"{name}.png", (6, 2.2), mine)
+
+
+def records(algorithm: dict[str, Any], graph: str) -> list[Any]:
+    """What was measured after the start."""
+    result = dtoken.run(
+        {"kind": "synthetic", "rows": 2000, "condition": 30.0},
+        20,
+        algorithm,
+        {"kind": graph, "walk": "lazy"} if graph != "complete" else "complete",
+        sigma=1e-2,
+        time={"tau_comm": 100.0},  # as long as a full gradient: m = 100 rows a node
+        stop={"passes": 150.0, "suboptimality": 1e-9},
+        threads=1,
+    )
+    return result.records[1:]
+
+
+def draw(
+    found: Trajectories, columns: list[str], output: Path, size: tuple[float, float], front: set[str] | None = None
+) -> None:
+    """A panel for each column; methods that are not in ``front`` are grey."""
+    figure, axes = plt.subplots(1, len(columns), figsize=size, sharey=True, layout="constrained")
+    for axis, column in zip(axes, columns, strict=True):
+        for name, measured in found.items():
+            behind = front is not None and name not in front
             axis.plot(
-                [getattr(record, column) for record in records],
-                [max(r.suboptimality, 1e-16) for r in records],
-                label=name,
+                [getattr(record, column) for record in measured],
+                [max(record.suboptimality, 1e-16) for record in measured],
+                label=None if behind else name,
+                **({"color": "0.8", "linewidth": 0.8, "zorder": 1} if behind else {}),
             )
-    for axis, label in zip(axes, AXES.values(), strict=True):
-        axis.set(xlabel=label, xscale="log", yscale="log", ylim=(1e-9, 1e2))
+        axis.set(xlabel=AXES[column], xscale="log", yscale="log", ylim=(1e-9, 1e2))
     axes[0].set_ylabel("suboptimality")
     axes[0].legend(frameon=False, fontsize=7)
-    figure.savefig(options.output, dpi=110)
-    print(options.output)
+    figure.savefig(output, dpi=110 if front is None else 80)
+    plt.close(figure)
+    print(output)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,29 @@
+"""What the nodes draw their samples from."""
+
+from collections.abc import Sequence
+from itertools import pairwise
+
+import numpy as np
+
+from dtoken.algorithms.contract import Arrays, Method, Vector
+from dtoken.problem.hosted import HostedRows
+from dtoken.schedule.samples import Samples, no_samples, uniform_samples, weighted_samples
+
+
+def hosted_samples(method: Method, c: Arrays, rows: HostedRows) -> Samples:
+    """What the hosted nodes draw from: never an empty row, nor a block of such."""
+    norms = [rows.q[first : last : rows.block] for first, last in pairwise(rows.first)]
+    return drawn_samples(method, c, norms, rows.c * rows.w)
+
+
+def drawn_samples(method: Method, c: Arrays, norms: Sequence[Vector], scale: Vector) -> Samples:
+    """The same from the numbers q_ij of each node's samples, L_ij = scale_i q_ij."""
+    if not method.draws_samples:
+        return no_samples(len(norms))
+    counted, weights = [], []
+    for q, factor in zip(norms, scale, strict=True):
+        used = np.flatnonzero(q > 0)
+        counted.append((used * method.blocks.rows).astype(np.int32))  # the number of the sample's first row
+        weights.append(method.weights(c, factor * q[used]))
+    drawn = [w for w in weights if w is not None]
+    return weighted_samples(counted, drawn) if drawn else uniform_samples(counted)

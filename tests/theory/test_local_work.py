@@ -1,0 +1,105 @@
+"""Which p_comm is chosen, against a search for the shortest run; what a table says of others, against predictions."""
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dtoken.algorithms.tavr import TAVR
+from dtoken.algorithms.token import Token
+from dtoken.algorithms.tvr import TVR
+from dtoken.theory.dual_descent import Sampling, dual_descent
+from dtoken.theory.local_work import LEAST, Times, choose_p_comm, rate_share, work
+from dtoken.theory.table import predict, theory_table
+from tests.engine.small import setup, small_shards
+from tests.theory.test_table import Planned
+
+seconds = st.floats(1e-7, 1e-1)
+
+
+def length(p: Any, balanced: float, times: Times, tokens: int, jumps: int, workers: int) -> Any:
+    """Seconds of a run by the proved contraction: computing or tokens, whichever takes longer, over progress a step."""
+    computing = (p * times.visit + (1 - p) * times.local) / workers
+    away = p * np.maximum(jumps * times.hop / tokens, times.read)
+    return np.maximum(computing, away) / np.minimum(p / balanced, (1 - p) / (1 - balanced))
+
+
+@given(
+    balanced=st.floats(0.01, 0.9),
+    times=st.builds(Times, seconds, seconds, seconds, st.sampled_from([0.0, 1e-5, 1e-2])),
+    tokens=st.integers(1, 8),
+    jumps=st.integers(1, 5),
+    workers=st.integers(1, 16),
+)
+def test_no_other_p_comm_promises_a_shorter_run(
+    balanced: float, times: Times, tokens: int, jumps: int, workers: int
+) -> None:
+    chosen = choose_p_comm(balanced, times, tokens, jumps, workers)
+    assert LEAST * balanced <= chosen <= balanced
+    setting = (balanced, times, tokens, jumps, workers)
+    others = np.linspace(0.001, 0.999, 2000)
+    best = length(chosen, *setting)
+    assert best <= length(others, *setting).min() * (1 + 1e-9)
+    if chosen > LEAST * balanced * (1 + 1e-9):  # and a smaller one promises a longer run
+        assert length(0.99 * chosen, *setting) > best
+
+
+@given(
+    balanced=st.floats(0.01, 0.9),
+    times=st.builds(Times, seconds, seconds, seconds, st.sampled_from([0.0, 1e-5, 1e-2])),
+    slower=st.floats(1.0, 1e6),
+    workers=st.integers(1, 16),
+)
+def test_slower_hops_and_reads_mean_more_local_steps(
+    balanced: float, times: Times, slower: float, workers: int
+) -> None:
+    chosen = choose_p_comm(balanced, times, 2, 1, workers)
+    assert choose_p_comm(balanced, times._replace(hop=times.hop * slower), 2, 1, workers) <= chosen
+    assert choose_p_comm(balanced, times._replace(read=times.read * slower), 2, 1, workers) <= chosen
+    assert choose_p_comm(balanced, times._replace(local=times.local * slower), 2, 1, workers) >= chosen
+    assert choose_p_comm(balanced, times, 4, 1, workers) >= chosen  # more tokens, less waiting
+
+
+@given(
+    share=st.floats(1e-3, 3.0), K=st.integers(1, 4), L=st.floats(0.1, 100.0), n=st.integers(2, 20), m=st.integers(1, 50)
+)
+def test_share_of_the_contraction(share: float, K: int, L: float, n: int, m: int) -> None:
+    sampling, pi = Sampling(n * m, n * m * (1 + L), 0.0), np.full(n, 1 / n)
+    best = dual_descent(K, 1.0, m * L, sampling, pi)
+    p_comm = min(share * best.balanced, 0.99)
+    other = dual_descent(K, 1.0, m * L, sampling, pi, p_comm=p_comm)
+    assert best.p_comm == best.balanced == other.balanced
+    assert other.p_comm == p_comm
+    assert other.rate == pytest.approx(best.rate * rate_share(p_comm, best.balanced), rel=1e-9)
+    assert other.rate <= best.rate * (1 + 1e-9)
+    assert other.rho_comm.max() <= 0.5 * (1 + 1e-12)
+    assert other.rho_comp <= (1 + 1e-12) / (1 + L)
+
+
+@pytest.mark.parametrize("method", [TVR(tokens=2), TAVR(tokens=2), Token(), TVR(block_rows=4), TAVR(jumps=3)], ids=repr)
+def test_table_of_other_p_comm(method: Any) -> None:
+    """Per factor e: as many visits for every p_comm below the balanced one, and gradients as (1 - p_comm) / p_comm."""
+    planned = Planned(setup(small_shards(), method))
+    balanced = planned.constants.balanced
+    table, found = theory_table(planned), []
+    for part in (1, 2, 4, 8):
+        other = Planned(setup(small_shards(), replace(method, p_comm=balanced / part)))
+        prediction = predict(other)
+        costs, local = prediction.costs(), float(other.law.nodes @ other.costs.expected().local)
+        assert costs is not None
+        assert prediction.rate is not None
+        rate = prediction.rate / rate_share(balanced / part, balanced)
+        mine = work(balanced / part, balanced, rate, local, other.law.jumps)
+        assert mine.gradients == pytest.approx(costs["gradients"], rel=1e-9)
+        assert mine.jumps == pytest.approx(costs["jumps"], rel=1e-9)
+        assert mine.reads == pytest.approx(costs["jumps"] / other.law.jumps, rel=1e-9)
+        found.append(mine)
+        for name, value in mine._asdict().items():
+            row = f"{name} per factor e, p_comm balanced / {part}"
+            assert table[row] == pytest.approx(value, rel=1e-9)
+            assert theory_table(other)[row] == pytest.approx(value, rel=1e-9)
+    assert found[-1].reads == pytest.approx(found[0].reads, rel=0.05)
+    assert found[-1].gradients > 7.5 * found[0].gradients

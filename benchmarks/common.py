@@ -9,11 +9,13 @@ from collections.abc import Callable
 from pathlib import Path
 
 
-def arguments(description: str | None) -> argparse.Namespace:
-    """Options of a benchmark."""
+def arguments(description: str | None, folder: bool = False) -> argparse.Namespace:
+    """Options of a benchmark; ``folder``: it makes data that may be kept."""
     parser = argparse.ArgumentParser(description=(description or "").split("\n")[0])
     parser.add_argument("--size", choices=("small", "full"), default="small")
     parser.add_argument("--json", type=Path, help="write the figures here, too")
+    if folder:
+        parser.add_argument("--folder", type=Path, help="keep the data here for the next time")
     return parser.parse_args()
 
 

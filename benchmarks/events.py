@@ -65,6 +65,13 @@ def resolve(events, samples, first, row):  # type: ignore[no-untyped-def]
         row[event] = row_of(samples, first, events.node[event], events.draw[event])
 
 
+def start(method: Any, c: Any, rows: Any) -> tuple[Any, Any]:
+    """The initial states."""
+    nodes, tokens = method.start(c, rows)
+    method.begin(c, rows, nodes)
+    return nodes, tokens
+
+
 class Bench:
     """A method on a store over the complete graph."""
 
@@ -96,7 +103,7 @@ class Bench:
 
     def seconds(self, engine: LocalEngine) -> float:
         """From the start through all events, segment by segment, as a run does it."""
-        engine.nodes, engine.tokens = self.method.start(self.c, engine.rows)
+        engine.nodes, engine.tokens = start(self.method, self.c, engine.rows)
         began = time.perf_counter()
         for first in range(0, self.events.size, SEGMENT_STEPS):
             engine.run(self.events.between(first, min(first + SEGMENT_STEPS, self.events.size)))
@@ -112,7 +119,7 @@ class Bench:
         state: list[np.ndarray] = []
 
         def seconds() -> float:
-            nodes, tokens = self.method.start(self.c, rows)
+            nodes, tokens = start(self.method, self.c, rows)
             state[:] = [*nodes, *tokens]
             began = time.perf_counter()
             run(*arrays, self.c, rows, nodes, tokens)

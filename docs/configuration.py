@@ -93,13 +93,23 @@ def page() -> str:
     """The whole page."""
     root = OmegaConf.load(config_folder() / "config.yaml")
     lines = [HEAD.format(nodes=f"`{root.nodes}`", seed=f"`{root.seed}`")]
-    common = {"labels": "How two labels become -1 and +1.", "store": "Folder of the stores; null: a cache of the user."}
+    common = {
+        "labels": "How two labels become -1 and +1.",
+        "store": "Folder of the stores, or the URL of one; null: a cache of the user.",
+        "scratch": "Folder for what is fetched of a remote store; null: below the system's temporary one.",
+    }
+    own = {"labels": "auto", "store": None, "scratch": None}
     sources = ((name, source_class(name)) for name in SOURCES)
     lines += group(
         "Data",
         "data",
         (
-            (name, kind, {**defaults(kind, SOURCE_HIDDEN), "labels": "auto", "store": None}, common | described(kind))
+            (
+                name,
+                kind,
+                {**defaults(kind, SOURCE_HIDDEN), **own},
+                common | described(kind),
+            )
             for name, kind in sources
         ),
     )

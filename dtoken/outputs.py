@@ -17,7 +17,7 @@ from dtoken.engine.recorder import COLUMNS, Record
 from dtoken.errors import InputError, RunError
 from dtoken.schedule.arrow import arrow_array
 
-TRAJECTORY, SUMMARY, RESULT = "trajectory.parquet", "summary.json", "result.zarr"
+TRAJECTORY, SUMMARY, RESULT, MEMORY = "trajectory.parquet", "summary.json", "result.zarr", "memory.parquet"
 RUNNING, DONE, FAILED, INTERRUPTED = "running", "done", "failed", "interrupted"
 
 
@@ -40,6 +40,17 @@ def write_trajectory(directory: Path, records: Sequence[Record]) -> None:
     columns = [np.array([getattr(record, name) for record in records]) for name in COLUMNS]
     table = pa.Table.from_arrays([arrow_array(column) for column in columns], COLUMNS)
     write_atomically(directory / TRAJECTORY, lambda path: pq.write_table(table, path))
+
+
+def write_memory(directory: Path, samples: Sequence[tuple[float, int]], budget: int) -> None:
+    """Write ``memory.parquet``: seconds since the engine started, resident bytes of the process, budget."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    wall, resident = np.array([seconds for seconds, _ in samples]), np.array([size for _, size in samples])
+    columns = [wall, resident, np.full(len(samples), budget)]
+    table = pa.Table.from_arrays([arrow_array(column) for column in columns], ["wall", "resident", "budget"])
+    write_atomically(directory / MEMORY, lambda path: pq.write_table(table, path))
 
 
 def write_result(directory: Path, models: Models) -> None:

@@ -18,18 +18,22 @@ from dtoken.config.settings import Settings
 from dtoken.config.values import plain
 from dtoken.data.build import Watcher
 from dtoken.data.ingest import default_store_root, ingest, store_key
+from dtoken.data.remote import open_store
 from dtoken.data.store import ShardStore
 from dtoken.engine.executor import executor
 from dtoken.engine.experiment import Experiment, prepare, with_p_comm
 from dtoken.engine.facts import speed, worker_facts
 from dtoken.engine.faults import Faults
 from dtoken.engine.local import LocalEngine
+from dtoken.engine.memory import parse_memory
 from dtoken.engine.recorder import Record
 from dtoken.engine.run import Outcome, Stop, Watch, run
 from dtoken.engine.timing import Choice, choose
 from dtoken.errors import InputError
+from dtoken.estimate import memory_estimate, store_need
 from dtoken.graph.topologies import build
 from dtoken.graph.walks import Walk, walk
+from dtoken.memory_samples import MemorySamples
 from dtoken.problem.finite_sum import FiniteSum
 from dtoken.problem.losses import get_loss
 from dtoken.provenance import now, provenance
@@ -45,6 +49,8 @@ if TYPE_CHECKING:
 
 LONG_MODEL = 2000  # features from which mixing a token and a node is worth a thread of its own
 LONG_GRADIENT = 20_000  # non-zeros from which the gradient of a node or of a block is
+KEPT = 256 * 1024**2  # bytes of rows that are kept between the passes that prepare a run
+READING = 50_000_000  # bytes of the chunks that a thread has at hand in such a pass
 
 
 @dataclass(frozen=True)
@@ -81,6 +87,12 @@ def check_run(settings: Settings) -> Walk:
     steps = _walk(settings)
     if settings.schedule.replay is not None and not Path(settings.schedule.replay).is_file():
         raise InputError(f"schedule.replay={settings.schedule.replay} is not a file")
+    if (budget := parse_memory("engine.memory", settings.engine.memory)) is not None and isinstance(
+        settings.engine, Local
+    ):
+        need = memory_estimate(settings)
+        if need is not None:
+            need.room(budget)
     return steps
 
 
@@ -88,16 +100,35 @@ def prepare_run(settings: Settings, watcher: Watcher | None = None) -> Prepared:
     """Check everything that can be checked, ingest the data, compute constants and optimum."""
     watcher = watcher or Watcher()
     steps = check_run(settings)
-    place = (settings.store or default_store_root()) / store_key(settings.source, settings.partition, settings.labels)
-    found = place.exists()
-    store = ingest(settings.source, settings.partition, root=settings.store, labels=settings.labels, watcher=watcher)
+    store, found = open_data(settings, watcher)
     threads = settings.engine.threads_for(store.n, _worth_sharing(settings, store))
-    problem = FiniteSum(store, get_loss(settings.problem.loss), settings.problem.sigma, threads=threads)
+    budget = parse_memory("engine.memory", settings.engine.memory)
+    if isinstance(settings.engine, Local):
+        store_need(settings, store).room(budget)  # or a sentence, before any work
+    kept = KEPT if budget is None else max(0, min(KEPT, budget - threads * READING))
+    problem = FiniteSum(store, get_loss(settings.problem.loss), settings.problem.sigma, kept, threads)
     watcher.stage("computing constants and optimum")
     experiment = prepare(problem, settings.method, steps, settings.time, settings.seed)
     gap = problem.objective(np.zeros(problem.d)) - experiment.optimum.objective
+    problem.reader.forget()  # the engine has its own rows
     prepared = Prepared(settings, store, found, experiment, gap, threads)
     return prepared if settings.schedule.replay is None else _replaying(prepared, Path(settings.schedule.replay))
+
+
+def open_data(settings: Settings, watcher: Watcher | None = None) -> tuple[ShardStore, bool]:
+    """The data, and whether they were there already; else they are ingested now."""
+    watcher = watcher or Watcher()
+    if isinstance(settings.store, str):
+        watcher.stage("looking at the remote store")
+        store = open_store(settings.store, settings.scratch)
+        if store.n != settings.partition.nodes:
+            asked = f"nodes={settings.partition.nodes}"
+            raise InputError(f"{asked}, but {settings.store} has {store.n} nodes; use nodes={store.n}")
+        return store, True
+    place = (settings.store or default_store_root()) / store_key(settings.source, settings.partition, settings.labels)
+    found = place.exists()
+    store = ingest(settings.source, settings.partition, root=settings.store, labels=settings.labels, watcher=watcher)
+    return store, found
 
 
 def _worth_sharing(settings: Settings, store: ShardStore) -> bool:
@@ -167,9 +198,9 @@ def execute(
     report = _Report(prepared, directory)
     report.write(outputs.RUNNING)
     try:
-        with _engine(prepared, observer, client) as engine:
+        with _engine(prepared, observer, client) as engine, _resident(prepared, directory):
             if _is_auto(prepared) and prepared.choice is None:
-                reads = getattr(settings.engine, "memory", None) is not None
+                reads = settings.engine.memory is not None
                 choice = choose(prepared.experiment, engine, prepared.threads, reads)
                 prepared = _chosen(prepared, choice)
                 engine.adopt(prepared.experiment)
@@ -214,9 +245,12 @@ def _engine(
     """The engine that the settings ask for, with compiled kernels, so that times do not contain compiling."""
     settings, experiment = prepared.settings, prepared.experiment
     if isinstance(settings.engine, Local):
+        budget = parse_memory("engine.memory", settings.engine.memory)
+        room = store_need(settings, prepared.store).room(budget, settings.engine.read_ahead)
         arguments = (settings.method, experiment.constants, prepared.store, experiment.problem.loss, prepared.threads)
-        with LocalEngine(*arguments) as local:
+        with LocalEngine(*arguments, room) as local:
             local.run(no_events())
+            local.settle()
             yield local
         return
     from dtoken.cluster import connect
@@ -230,9 +264,24 @@ def _engine(
         if faults.start is None and connection.waits_in_queue:
             faults = replace(faults, start=math.inf)
         note = observer.note if observer is not None else lambda _: None
-        more = (faults, note, connection.trouble)
-        with DaskEngine(connection.client, experiment, prepared.store.path, *more) as dask:
+        memory = parse_memory("engine.memory", settings.engine.memory)
+        more = (faults, note, connection.trouble, memory, settings.engine.read_ahead, settings.scratch)
+        with DaskEngine(connection.client, experiment, prepared.store.location, *more) as dask:
             yield dask
+
+
+@contextmanager
+def _resident(prepared: Prepared, directory: Path | None) -> Iterator[None]:
+    """Note how much memory this process uses, if there is a budget and a place for the notes."""
+    budget = parse_memory("engine.memory", prepared.settings.engine.memory)
+    if budget is None or directory is None or not isinstance(prepared.settings.engine, Local):
+        yield
+        return
+    with MemorySamples() as samples:
+        try:
+            yield
+        finally:
+            outputs.write_memory(directory, samples.taken, budget)
 
 
 def _engine_facts(

@@ -12,6 +12,7 @@ from dtoken.algorithms.contract import Arrays, Facts, Vector, check_choice
 from dtoken.compiled import compiled
 from dtoken.errors import InputError
 from dtoken.problem.blocks import SINGLE_ROWS, Blocks
+from dtoken.problem.hosted import HostedRows
 from dtoken.schedule.clock import Costs
 from dtoken.schedule.stream import Drawn, Law, Schedule, first_start
 
@@ -69,6 +70,9 @@ class SmoothMethod(SingleRows):
     def notes(self, c: Arrays, facts: Facts) -> tuple[str, ...]:
         """Nothing to warn of."""
         return ()
+
+    def begin(self, c: Arrays, rows: HostedRows, nodes: Arrays) -> None:
+        """The initial state does not depend on the rows."""
 
 
 @dataclass(frozen=True)

@@ -15,8 +15,9 @@ In methods with rounds of messages, token k is the message of node k: ``visit`` 
 ``visit`` brings it to a node.
 
 ``c`` are the method's constants: a NamedTuple of numbers and of arrays with one number per node. ``rows`` are the data
-of the hosted nodes (``HostedRows``); ``nodes`` and ``tokens`` are the states, NamedTuples of arrays whose first axis
-counts hosted nodes, rows of hosted nodes, or tokens; ``t`` is the event's time. Steps change the states in place.
+of the hosted nodes (``HostedRows``): row r is ``data[start[r]:stop[r]]``, and rows may lie in any order. ``nodes`` and
+``tokens`` are the states, NamedTuples of arrays whose first axis counts hosted nodes, rows of hosted nodes, or tokens;
+``t`` is the event's time. Steps change the states in place.
 """
 
 from collections.abc import Callable, Mapping
@@ -111,7 +112,14 @@ class Method(Protocol):
         """Sampling weights of a node's samples with smoothnesses ``L``; None: uniform."""
 
     def start(self, c: Arrays, rows: HostedRows) -> tuple[Arrays, Arrays]:
-        """The initial states of the hosted nodes and of the tokens."""
+        """The states of the hosted nodes and of the tokens before any row was looked at: `begin` does that."""
+
+    def begin(self, c: Arrays, rows: HostedRows, nodes: Arrays) -> None:
+        """Let the nodes' initial state take in the rows in [first[i], first[i + 1]) of each node i.
+
+        Called once with all rows, or, where they do not fit into memory, many times with consecutive parts of one node
+        at a time; methods that do not draw samples always get whole nodes.
+        """
 
     def models(self, c: Arrays, nodes: Arrays, tokens: Arrays, t: float) -> Models:
         """The estimates at time ``t``; the states are not touched."""

@@ -103,8 +103,11 @@ class DualMethod(TokenMethod):
     def start(self, c: DualDescent, rows: HostedRows) -> tuple[Nodes, Tokens]:
         """Margins 0, nodes at minus their gradient, tokens 0."""
         nodes = Nodes(np.zeros((len(rows.w), rows.d)), np.zeros(len(rows.y)), np.zeros(len(rows.y)))
-        start_at_gradients(c.sigma_t, rows, nodes)
         return nodes, Tokens(np.zeros((self.tokens, rows.d)))
+
+    def begin(self, c: DualDescent, rows: HostedRows, nodes: Nodes) -> None:
+        """theta_i follows from the margins."""
+        start_at_gradients(c.sigma_t, rows, nodes)
 
     def models(self, c: DualDescent, nodes: Nodes, tokens: Tokens, t: float) -> Models:
         """The states are the models."""
@@ -117,7 +120,7 @@ def start_at_gradients(sigma_t: float, rows: Any, nodes: Any) -> None:
     for i in range(len(rows.w)):
         for r in range(rows.first[i], rows.first[i + 1]):
             nodes.g[r] = rows.w[i] * derivative(rows.loss, 0.0, rows.y[r])
-            add_row(rows.data, rows.indices, rows.start[r], rows.start[r + 1], -nodes.g[r] / sigma_t, nodes.theta[i])
+            add_row(rows.data, rows.indices, rows.start[r], rows.stop[r], -nodes.g[r] / sigma_t, nodes.theta[i])
 
 
 @compiled
@@ -125,7 +128,7 @@ def move_margins(rho: float, rows: Any, nodes: Any, i: int, first: int, last: in
     """z_r <- (1 - rho) z_r + rho a_r^T theta_i, for the rows from ``first`` to before ``last``."""
     theta = nodes.theta[i]
     for r in range(first, last):
-        margin = row_dot(rows.data, rows.indices, rows.start[r], rows.start[r + 1], theta)
+        margin = row_dot(rows.data, rows.indices, rows.start[r], rows.stop[r], theta)
         nodes.z[r] += rho * (margin - nodes.z[r])
 
 
@@ -135,7 +138,7 @@ def follow_margins(c: Any, rows: Any, nodes: Any, i: int, first: int, last: int)
     theta, w = nodes.theta[i], rows.w[i]
     for r in range(first, last):
         g = w * derivative(rows.loss, nodes.z[r], rows.y[r])
-        add_row(rows.data, rows.indices, rows.start[r], rows.start[r + 1], -(g - nodes.g[r]) / c.sigma_t, theta)
+        add_row(rows.data, rows.indices, rows.start[r], rows.stop[r], -(g - nodes.g[r]) / c.sigma_t, theta)
         nodes.g[r] = g
 
 

@@ -72,7 +72,7 @@ def visit(c: Any, rows: Any, nodes: Any, tokens: Any, i: int, k: int, r: int, t:
 @compiled
 def local(c: Any, rows: Any, nodes: Any, i: int, r: int, t: float) -> None:
     """Node i uses its sample in row r."""
-    start, stop, theta, w = rows.start[r], rows.start[r + 1], nodes.theta[i], rows.w[i]
+    start, stop, theta, w = rows.start[r], rows.stop[r], nodes.theta[i], rows.w[i]
     rho = c.rho_comp[i] / (1.0 + c.importance * rows.c * w * rows.q[r] / c.sigma)
     nodes.z[r] += rho * (row_dot(rows.data, rows.indices, start, stop, theta) - nodes.z[r])
     g = w * derivative(rows.loss, nodes.z[r], rows.y[r])
@@ -122,8 +122,11 @@ class DVR(SamplingMethod, Messenger):
         """Margins 0, nodes at minus their gradient."""
         theta, sent = np.zeros((len(rows.w), rows.d)), np.zeros((len(rows.w), rows.d))
         nodes = Nodes(theta, sent, np.zeros(len(rows.y)), np.zeros(len(rows.y)))
-        start_at_gradients(c.sigma, rows, nodes)
         return nodes, Messages(np.zeros((c.n, rows.d)))
+
+    def begin(self, c: DualGossip, rows: HostedRows, nodes: Nodes) -> None:
+        """theta_i follows from the margins."""
+        start_at_gradients(c.sigma, rows, nodes)
 
     def models(self, c: DualGossip, nodes: Nodes, tokens: Messages, t: float) -> Models:
         """The nodes."""

@@ -163,10 +163,13 @@ class GD(RoundMethod):
     def start(self, c: Descent, rows: HostedRows) -> tuple[Nodes, Tokens]:
         """theta = 0."""
         theta, g, total = (np.zeros((len(rows.w), rows.d)) for _ in range(3))
-        for i in range(len(rows.w)):
-            node_gradient(rows, i, c.sigma, theta[i], g[i])
         K = len(self.token_start(c.n))
         return Nodes(theta, g, total, np.zeros(len(rows.w), np.int64)), Tokens(np.zeros((K, rows.d)), np.full(K, c.n))
+
+    def begin(self, c: Descent, rows: HostedRows, nodes: Nodes) -> None:
+        """The first gradients."""
+        for i in np.flatnonzero(np.diff(rows.first)).tolist():
+            node_gradient(rows, i, c.sigma, nodes.theta[i], nodes.g[i])
 
     def models(self, c: Descent, nodes: Nodes, tokens: Tokens, t: float) -> Models:
         """The nodes."""

@@ -42,7 +42,7 @@ def _hessian(rows: Any, i: int, shift: float, y: Vector, vector: Vector) -> Vect
     """Hessian of P at ``y`` times ``vector``; shift = sigma + beta."""
     out = shift * vector
     for r in range(rows.first[i], rows.first[i + 1]):
-        start, stop = rows.start[r], rows.start[r + 1]
+        start, stop = rows.start[r], rows.stop[r]
         curvature = second(rows.loss, row_dot(rows.data, rows.indices, start, stop, y), rows.y[r])
         along = row_dot(rows.data, rows.indices, start, stop, vector)
         add_row(rows.data, rows.indices, start, stop, rows.w[i] * curvature * along, out)

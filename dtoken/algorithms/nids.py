@@ -74,13 +74,16 @@ class NIDS(AveragingMethod):
             raise InputError(f"algorithm.step={self.step} is too long: nids needs a step below 2 / (L_b + sigma)")
 
     def start(self, c: Averaging, rows: HostedRows) -> tuple[Nodes, Messages]:
-        """x^1 and x^0 = 0."""
+        """x^0 = 0."""
         nodes = Nodes(*(np.zeros((len(rows.w), rows.d)) for _ in range(5)))
-        for i in range(len(rows.w)):
+        return nodes, Messages(np.zeros((c.n, rows.d)))
+
+    def begin(self, c: Averaging, rows: HostedRows, nodes: Nodes) -> None:
+        """x^1."""
+        for i in np.flatnonzero(np.diff(rows.first)).tolist():
             node_gradient(rows, i, c.sigma, nodes.before[i], nodes.g_before[i])
             nodes.x[i] = -c.step * nodes.g_before[i]
             node_gradient(rows, i, c.sigma, nodes.x[i], nodes.g[i])
-        return nodes, Messages(np.zeros((c.n, rows.d)))
 
     def models(self, c: Averaging, nodes: Nodes, tokens: Messages, t: float) -> Models:
         """The nodes."""

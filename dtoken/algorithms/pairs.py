@@ -71,7 +71,7 @@ def decay_until(rho: float, nodes: Any, i: int, t: float) -> float:
 def row_dot_x(rows: Any, r: int, pair: Vector, decay: float) -> float:
     """a^T x of row r."""
     total = difference = 0.0
-    for e in range(rows.start[r], rows.start[r + 1]):
+    for e in range(rows.start[r], rows.stop[r]):
         total += rows.data[e] * pair[rows.indices[e], 0]
         difference += rows.data[e] * pair[rows.indices[e], 1]
     return 0.5 * (total - decay * difference)
@@ -80,6 +80,6 @@ def row_dot_x(rows: Any, r: int, pair: Vector, decay: float) -> float:
 @compiled
 def subtract_row(rows: Any, r: int, delta: float, b: float, pair: Vector, decay: float) -> None:
     """v -= delta a, x -= b delta a for row r."""
-    for e in range(rows.start[r], rows.start[r + 1]):
+    for e in range(rows.start[r], rows.stop[r]):
         pair[rows.indices[e], 0] -= (1.0 + b) * delta * rows.data[e]
         pair[rows.indices[e], 1] -= (1.0 - b) * delta / decay * rows.data[e]

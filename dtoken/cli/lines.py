@@ -3,6 +3,7 @@
 from typing import Any
 
 from dtoken.config.values import defaults, show
+from dtoken.estimate import memory_line, store_need
 from dtoken.result import Result
 from dtoken.session import Prepared
 from dtoken.summary import constants, predict, proved, rate
@@ -29,6 +30,7 @@ def count(number: float) -> str:
 def header(prepared: Prepared, accuracy: float) -> list[tuple[str, str]]:
     """Data, method with constants, graph, what the theory says, engine."""
     lines = [*description(prepared), ("theory", _theory(prepared, accuracy)), ("engine", _engine(prepared))]
+    lines.append(("memory", memory_line(prepared.settings, store_need(prepared.settings, prepared.store)) or ""))
     return [(name, text) for name, text in lines if text]
 
 

@@ -6,6 +6,7 @@ from typing import Any, ClassVar
 
 from dtoken.cluster import processors
 from dtoken.engine.faults import Faults
+from dtoken.engine.memory import parse_memory
 from dtoken.engine.run import Recording, Stop
 from dtoken.errors import InputError
 from dtoken.schedule.clock import TimeModel
@@ -113,12 +114,19 @@ class Local:
     ----------
     threads
         How many; None: one per processor, or one where steps are too short to share.
+    memory
+        Bytes that the run may use, such as ``300MB``: rows beyond that are read when they are needed; None: no limit.
+    read_ahead
+        Read rows before they are needed, where they do not all fit into memory.
     """
 
     threads: int | None = None
+    memory: int | str | None = None
+    read_ahead: bool = True
     kind: ClassVar[str] = "local"
 
     def __post_init__(self) -> None:
+        parse_memory("engine.memory", self.memory)
         if self.threads is not None and not 1 <= self.threads <= 1024:
             raise InputError(f"engine.threads={self.threads} must lie between 1 and 1024; null is one per processor")
 
@@ -129,9 +137,23 @@ class Local:
 
 @dataclass(frozen=True)
 class Dask(Faults):
-    """The workers of a Dask cluster (``cluster=...``)."""
+    """The workers of a Dask cluster (``cluster=...``).
 
+    Parameters
+    ----------
+    memory
+        Bytes that the run may use on each worker; None: 60 % of the worker's own memory limit.
+    read_ahead
+        Read rows before they are needed, where they do not all fit into memory.
+    """
+
+    memory: int | str | None = None
+    read_ahead: bool = True
     kind: ClassVar[str] = "dask"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        parse_memory("engine.memory", self.memory)
 
     def threads_for(self, nodes: int, worth_it: bool = True) -> int:
         """Threads of this process, which prepares the run."""

@@ -24,6 +24,7 @@ from dtoken.config.sections import (
 from dtoken.config.values import NOT_GIVEN, check_keys, construct, defaults, plain, show, typed
 from dtoken.data.labels import Labels, check_labels
 from dtoken.data.partition import Partition
+from dtoken.data.remote import is_remote
 from dtoken.data.rows import Source
 from dtoken.data.sources import open_source
 from dtoken.engine.run import Stop
@@ -35,8 +36,11 @@ from hydra_plugins.dask_launcher.cluster import CLUSTERS, Cluster, LocalWorkers
 
 RUN_KEYS = ("data", "nodes", "partition", "problem", "graph", "algorithm", "engine", "cluster", "seed", *SECTIONS)
 ROOT_KEYS = (*RUN_KEYS, "theory")  # which is what the command does, not part of the run
-METHOD_PARTS = ("token_start", "constants", "law", "schedule", "costs", "start", "models", "local", "visit", "blocks")
-FREE = ("stop", "engine", "cluster", "checkpoint", "data.store", "record.accuracies")  # a run may go on with others
+METHOD_PARTS = (
+    *("token_start", "constants", "law", "schedule", "costs", "start", "begin", "models", "local", "visit", "blocks"),
+)
+# A run may go on with others of these.
+FREE = ("stop", "engine", "cluster", "checkpoint", "data.store", "data.scratch", "record.accuracies")
 
 
 @dataclass(frozen=True)
@@ -66,7 +70,8 @@ class Settings:
     engine: Engine
     cluster: Cluster = field(default_factory=LocalWorkers)
     labels: Labels = "auto"
-    store: Path | None = None  # folder of stores
+    store: Path | str | None = None  # folder of stores, or URL of one
+    scratch: Path | None = None  # folder for what is fetched of a remote store
 
     def __post_init__(self) -> None:
         nodes = self.partition.nodes
@@ -92,7 +97,7 @@ class Settings:
         nodes = partition.pop("nodes")
         sections = {name: asdict(getattr(self, name)) for name in SECTIONS}
         config = {
-            "data": {**_described(self.source), "labels": self.labels, "store": self.store},
+            "data": {**_described(self.source), "labels": self.labels, "store": self.store, "scratch": self.scratch},
             "nodes": nodes,
             "partition": partition,
             "problem": asdict(self.problem),
@@ -167,7 +172,7 @@ def make_settings(
 ) -> Settings:
     """Settings from parts, each an object, a name, or a mapping of its keys."""
     nodes = typed("nodes", nodes, int)
-    source, labels, store = _data(data)
+    source, labels, store, scratch = _data(data)
     if not isinstance(partition, Partition):
         partition = construct(Partition, partition or {}, "partition", "partition", ("nodes",), nodes=nodes)
     return Settings(
@@ -181,6 +186,7 @@ def make_settings(
         cluster=_kind_of("cluster", cluster, CLUSTERS),
         labels=labels,
         store=store,
+        scratch=scratch,
         **{name: _section(kind, sections.get(name), name) for name, kind in SECTIONS.items()},
     )
 
@@ -189,21 +195,22 @@ def _section(kind: type[Any], value: Any, where: str) -> Any:
     return value if isinstance(value, kind) else construct(kind, value or {}, where, where)
 
 
-def _data(value: Any) -> tuple[Source, Labels, Path | None]:
+def _data(value: Any) -> tuple[Source, Labels, Path | str | None, Path | None]:
     if isinstance(value, str | Path):
         if str(value) not in SOURCES:
-            return open_source(str(value)), "auto", None
+            return open_source(str(value)), "auto", None, None
         value = {"kind": str(value)}
     if not isinstance(value, Mapping):
-        return value, "auto", None
+        return value, "auto", None, None
     keys = dict(value)
     kind = keys.pop("kind", "synthetic")
     _check_name("data", kind, SOURCES)
-    check_keys(keys, [*defaults(source_class(kind), SOURCE_HIDDEN), "labels", "store"], "data", kind)
-    labels, store = keys.pop("labels", "auto"), keys.pop("store", None)
+    check_keys(keys, [*defaults(source_class(kind), SOURCE_HIDDEN), "labels", "store", "scratch"], "data", kind)
+    labels, store, scratch = keys.pop("labels", "auto"), keys.pop("store", None), keys.pop("scratch", None)
     check_labels(labels)
     source = construct(source_class(kind), keys, "data", kind, SOURCE_HIDDEN)
-    return source, labels, typed("data.store", store, Path | None)
+    where = store if isinstance(store, str) and is_remote(store) else typed("data.store", store, Path | None)
+    return source, labels, where, typed("data.scratch", scratch, Path | None)
 
 
 def _graph(value: Any) -> Graph:

@@ -70,7 +70,7 @@ def _keys(group: str, config: DictConfig) -> dict[str, Any]:
     if group == "data" and "kind" in config:
         from dtoken.config.sections import SOURCE_HIDDEN, source_class
 
-        return {**defaults(source_class(config.kind), SOURCE_HIDDEN), "labels": "auto", "store": None}
+        return {**defaults(source_class(config.kind), SOURCE_HIDDEN), "labels": "auto", "store": None, "scratch": None}
     if group == "graph" and "kind" in config:
         from dtoken.graph.topologies import parameters
 

@@ -4,6 +4,7 @@ import bz2
 import gzip
 import lzma
 import stat
+import time
 import zlib
 from pathlib import Path
 from typing import IO, Self
@@ -109,3 +110,12 @@ def _compression(path: Path) -> str | None:
     if suffix.lstrip(".") in _MAGIC.values() and f".{found}" != suffix:
         raise InputError(f"{path} is named {suffix} but holds no {suffix} data")
     return found
+
+
+ATTEMPTS = 4  # to read something that the system failed to read
+
+
+def pause(attempt: int) -> None:
+    """Wait before the next attempt: not at all before the first, then longer and longer."""
+    if attempt:
+        time.sleep(0.02 * 4 ** (attempt - 1))

@@ -16,7 +16,7 @@ import google_crc32c
 import numpy as np
 from numpy.typing import NDArray
 
-from dtoken.data.files import reason
+from dtoken.data.files import ATTEMPTS, pause, reason
 from dtoken.data.rows import RowBlock
 from dtoken.errors import InputError, RunError
 
@@ -104,6 +104,11 @@ class ShardStore:
         return cls(path, Meta(**fields))
 
     @property
+    def location(self) -> str:
+        """Where other processes find the store."""
+        return str(self.path.resolve())
+
+    @property
     def n(self) -> int:
         """Number of nodes."""
         return self.meta.n
@@ -181,6 +186,18 @@ def _root_attributes(path: Path) -> dict[str, Any]:
     return attributes
 
 
+def _content(file: Path) -> bytes:
+    for attempt in range(ATTEMPTS):
+        pause(attempt)
+        try:
+            return file.read_bytes()
+        except FileNotFoundError:
+            raise DamagedStore(f"{file} is missing{REMEDY}") from None
+        except OSError as error:  # of a network or a disk: it may come back
+            failure = error
+    raise DamagedStore(f"{file} cannot be read: {reason(failure)}{REMEDY}") from None
+
+
 @dataclass(frozen=True)
 class StoredArray:
     """A one-dimensional array of a store: where its chunks are and how they are checked."""
@@ -221,12 +238,7 @@ class StoredArray:
     def read_chunk(self, number: int) -> NDArray[Any]:
         """A chunk without its padding, or DamagedStore."""
         file = self.chunk_path(number)
-        try:
-            content = file.read_bytes()
-        except FileNotFoundError:
-            raise DamagedStore(f"{file} is missing{REMEDY}") from None
-        except OSError as error:
-            raise DamagedStore(f"{file} cannot be read: {reason(error)}{REMEDY}") from None
+        content = _content(file)
         expected = self.chunk * self.dtype.itemsize + CRC_BYTES
         if len(content) != expected:
             raise DamagedStore(f"{file} has {len(content)} bytes instead of {expected}{REMEDY}")

@@ -12,10 +12,11 @@ from numpy.typing import NDArray
 from dtoken.errors import RunError
 
 Arrays = dict[str, NDArray[Any]]
+CHUNK_BYTES = 1 << 23
 
 
 def write_arrays(path: Path, arrays: Arrays, attributes: dict[str, Any] | None = None) -> None:
-    """Write a zarr group, each array as one chunk with its crc32c."""
+    """Write a zarr group, arrays in chunks of some megabytes with their crc32c: little more memory than one takes."""
     import zarr
     from zarr.codecs import Crc32cCodec
 
@@ -24,12 +25,18 @@ def write_arrays(path: Path, arrays: Arrays, attributes: dict[str, Any] | None =
         target = group.create_array(
             name,
             shape=array.shape,
-            chunks=tuple(max(1, size) for size in array.shape),
+            chunks=_chunks(array),
             dtype=array.dtype,
             compressors=[Crc32cCodec()],
             config={"write_empty_chunks": True},
         )
         target[...] = array
+
+
+def _chunks(array: NDArray[Any]) -> tuple[int, ...]:
+    rest = [max(1, size) for size in array.shape[1:]]
+    rows = max(1, CHUNK_BYTES // (array.itemsize * int(np.prod(rest))))
+    return (max(1, min(rows, len(array))), *rest)
 
 
 def read_arrays(path: Path) -> tuple[Arrays, dict[str, Any]]:

@@ -17,7 +17,7 @@ class Assignment:
     """What every host of a run knows."""
 
     run: str  # number of the run, unique on the cluster
-    store: Path
+    store: str  # folder or URL
     loss: str
     method: Method
     constants: Arrays
@@ -25,6 +25,9 @@ class Assignment:
     token_start: NDArray[np.int64]  # (K,) first node of each token
     placement: NDArray[np.int64]  # (n,) host of each node
     theta_star: Vector
+    memory: int | None = None  # bytes for each host; None: as the worker's own limit says
+    read_ahead: bool = True
+    scratch: Path | None = None  # folder for what is fetched of a remote store; None: the system's temporary one
 
 
 @dataclass(frozen=True)

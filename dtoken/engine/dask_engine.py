@@ -21,6 +21,7 @@ import numpy as np
 from distributed import Client
 
 from dtoken.algorithms.contract import Models, Vector
+from dtoken.data.remote import is_remote
 from dtoken.engine import worker
 from dtoken.engine.assignment import Assignment, Stretch, Tally
 from dtoken.engine.crew import Crew, WorkersLost, take_turns
@@ -57,25 +58,36 @@ class DaskEngine:
     experiment
         What to run.
     store
-        Folder of the data, which all workers can read.
+        Folder or URL of the data, which all workers can read.
     faults
         How to deal with workers that are lost.
     note
         Told, in a sentence, when workers were lost or joined.
     trouble
         Says why there will be no workers, once that is certain.
+    memory
+        Bytes that a worker may use for the run; None: as its own memory limit says.
+    read_ahead
+        Read rows before they are needed, where they do not all fit into memory.
+    scratch
+        Folder on each worker for what is fetched of a remote store.
     """
 
     def __init__(
         self,
         client: Client,
         experiment: Experiment,
-        store: Path,
+        store: str | Path,
         faults: Faults | None = None,
         note: Callable[[str], None] = lambda _: None,
         trouble: Callable[[], str | None] = lambda: None,
+        memory: int | None = None,
+        read_ahead: bool = True,
+        scratch: Path | None = None,
     ) -> None:
-        self._experiment, self._store, self._note = experiment, store.resolve(), note
+        self._experiment, self._note = experiment, note
+        self._store = str(store) if is_remote(store) else str(Path(store).resolve())
+        self._memory, self._read_ahead, self._scratch = memory, read_ahead, scratch
         self._faults = faults or Faults()
         self._run, self._secret = uuid.uuid4().hex, secrets.token_bytes(32)
         self._generation, self._assembled = 0, False
@@ -254,6 +266,9 @@ class DaskEngine:
             token_start=experiment.start.positions,
             placement=self._placement,
             theta_star=experiment.optimum.theta,
+            memory=self._memory,
+            read_ahead=self._read_ahead,
+            scratch=self._scratch,
         )
 
     def _call(self, function: Callable[..., Any], *arguments: Any) -> list[Any]:

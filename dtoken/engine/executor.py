@@ -52,9 +52,9 @@ def fetch_row_state(rows: Any, nodes: Any, r: int) -> None:
 def fetch_row(rows: Any, r: int) -> None:
     """Ask for row r, if it is a row."""
     if r >= 0:
-        for entry in range(rows.start[r], rows.start[r + 1], LINE // 8):
+        for entry in range(rows.start[r], rows.stop[r], LINE // 8):
             prefetch(rows.data, entry)
-        for entry in range(rows.start[r], rows.start[r + 1], LINE // 4):
+        for entry in range(rows.start[r], rows.stop[r], LINE // 4):
             prefetch(rows.indices, entry)
 
 
@@ -62,7 +62,7 @@ def fetch_row(rows: Any, r: int) -> None:
 def fetch_entries(rows: Any, state: Any, i: int, r: int) -> None:
     """Ask for what node i has at the features of row r, if it is a row and the node's state long enough to matter."""
     if r >= 0 and rows.d >= LONG_STATE:
-        for entry in range(rows.start[r], rows.start[r + 1]):
+        for entry in range(rows.start[r], rows.stop[r]):
             prefetch_entry(state, i, rows.indices[entry])
 
 

@@ -12,16 +12,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dtoken.algorithms.contract import Models
-from dtoken.data.store import ShardStore
+from dtoken.data.remote import open_store
 from dtoken.engine.assignment import Assignment, Segments, Stretch, Tally, subset
 from dtoken.engine.channel import Address, Listener, Mesh
 from dtoken.engine.draws import hosted_samples
 from dtoken.engine.executor import LEAVING, WAITING, executor, publish
+from dtoken.engine.hosting import Hosting
+from dtoken.engine.memory import memory_need
 from dtoken.engine.parts import Part, put_part, take_part
 from dtoken.engine.plan import Plan, Traffic, make_plan
 from dtoken.engine.recorder import Measurement, measure_models
+from dtoken.engine.stream import Piece, Planned, cut
 from dtoken.errors import RunError
-from dtoken.problem.hosted import host
 from dtoken.problem.losses import get_loss
 from dtoken.schedule.events import Events, no_events
 from dtoken.schedule.samples import Samples
@@ -40,15 +42,19 @@ class Host:
     All methods but ``interrupt`` belong to one thread.
     """
 
-    def __init__(self, assignment: Assignment, me: int, listener: Listener) -> None:
+    def __init__(self, assignment: Assignment, me: int, listener: Listener, memory: int | None = None) -> None:
         self.assignment, self.me, self._listener = assignment, me, listener
         method = assignment.method
-        store, n = ShardStore.open(assignment.store), len(assignment.placement)
+        store, n = open_store(assignment.store, assignment.scratch), len(assignment.placement)
         self.nodes = np.flatnonzero(assignment.placement == me)
         self._slot = np.full(n, -1)
         self._slot[self.nodes] = np.arange(len(self.nodes))
         self._c = subset(assignment.constants, self.nodes, n)
-        self._rows = host(store, self.nodes.tolist(), get_loss(assignment.loss), method.blocks)
+        nodes = self.nodes.tolist()
+        sizes = [[counts[node] for node in nodes] for counts in (store.node_rows, store.node_nonzeros)]
+        room = memory_need(method, n, store.d, *sizes).room(memory, assignment.read_ahead)
+        self._hosting = Hosting(store, nodes, get_loss(assignment.loss), method, room)
+        self._rows = self._hosting.rows
         self.samples: Samples = hosted_samples(method, self._c, self._rows)
         self._run = executor(method.local, method.visit, method.meet)
         tokens = len(assignment.token_start)
@@ -64,12 +70,14 @@ class Host:
         self._tally = Tally()
         self._segments = Segments(assignment.schedule)
         self.reset()
-        self._run_plan(self._plan(no_events()), self._traffic.turns)  # compiles
+        self._happen(no_events())  # compiles
+        self._finish()
 
     def reset(self) -> None:
         """Go to the very start."""
-        method, token_start = self.assignment.method, self.assignment.token_start
-        self._node_state, self._token_state = method.start(self._c, self._rows)
+        token_start = self.assignment.token_start
+        self._forget()
+        self._node_state, self._token_state = self._hosting.start(self._c)
         self._probe = np.zeros(sum(array[:1].nbytes for array in self._token_state), np.uint8)
         self._place_tokens(token_start, np.zeros(len(token_start), np.int64))
 
@@ -118,6 +126,7 @@ class Host:
         """Let go of connections and threads."""
         self.disconnect()
         self._segments.close()
+        self._hosting.close()
 
     def _bytes(self, k: int, turn: int) -> list[memoryview]:
         if turn == REPORT:
@@ -157,11 +166,31 @@ class Host:
             self._check()
             events = self._segments.events(stretch.start)
             part = events.between(stretch.offset, stretch.offset + stretch.count)
-            turns = self._traffic.turns.copy()
-            plan = self._plan(part)
-            self._run_plan(plan, turns)
-            self._tally.events += plan.events
+            self._happen(part)
+        self._finish()
         return self._tally
+
+    def _happen(self, events: Events) -> None:
+        """Let events happen, soon."""
+        if (stream := self._hosting.stream) is None:
+            turns = self._traffic.turns.copy()
+            self._run_plan(self._plan(events), turns)
+            return
+        for piece in cut(events, self._slot, self.samples, stream, self.assignment.method):
+            stream.add(lambda piece=piece: self._planned(piece))  # type: ignore[misc]
+
+    def _planned(self, piece: Piece) -> Planned:
+        turns = self._traffic.turns.copy()
+        plan = self._plan(piece.events)
+        return Planned(piece.needed(self._rows, self.assignment.method), lambda: self._run_plan(plan, turns))
+
+    def _finish(self) -> None:
+        if self._hosting.stream is not None:
+            self._hosting.stream.finish()
+
+    def _forget(self) -> None:
+        if self._hosting.stream is not None:
+            self._hosting.stream.forget()
 
     def _plan(self, events: Events) -> Plan:
         return make_plan(events, self._slot, self.samples, self._rows.first, len(self._ready), self._traffic)
@@ -180,6 +209,7 @@ class Host:
             elif status == WAITING:
                 self._wait_for_token(plan, int(cursor[0]))
             else:
+                self._tally.events += plan.events
                 return
 
     def _send_after(self, plan: Plan, v: int) -> None:
@@ -236,7 +266,7 @@ class Host:
         own, vectors = (self.nodes, models.nodes) if self._reports_nodes else (self._here, models.tokens[self._here])
         self.reported[own] = vectors
         self._exchange_reports(own.tolist())
-        return measure_models(self._rows, models._replace(tokens=self.reported), self.assignment.theta_star)
+        return measure_models(self._hosting.values, models._replace(tokens=self.reported), self.assignment.theta_star)
 
     def models(self, t: float) -> Models:
         """The estimates of the hosted nodes and of the tokens; those of tokens that are elsewhere are out of date."""
@@ -259,6 +289,7 @@ class Host:
 
     def restore(self, parts: Iterable[Part]) -> None:
         """Go back to a cut, from parts that hold all that is placed here, whoever hosted it."""
+        self._forget()
         nodes, tokens = 0, np.zeros(len(self._ready), bool)
         for part in parts:
             nodes += put_part(part, self.nodes, self._rows.first, self._node_state, self._token_state)

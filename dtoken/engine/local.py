@@ -19,11 +19,13 @@ from dtoken.algorithms.contract import Arrays, Method, Models, Vector
 from dtoken.engine.draws import hosted_samples
 from dtoken.engine.executor import WAITING, executor
 from dtoken.engine.experiment import Experiment
+from dtoken.engine.hosting import Hosting
+from dtoken.engine.memory import Room
 from dtoken.engine.parts import Part, put_part, read_part, take_part, write_part
 from dtoken.engine.placement import balanced_groups
-from dtoken.engine.plan import Traffic, make_plan, one_host
+from dtoken.engine.plan import Plan, Traffic, make_plan, one_host
 from dtoken.engine.recorder import Measurement, measure_models
-from dtoken.problem.hosted import host
+from dtoken.engine.stream import Piece, Planned, cut
 from dtoken.problem.losses import Loss
 from dtoken.problem.shards import Shards
 from dtoken.schedule.events import Events
@@ -36,12 +38,15 @@ T = TypeVar("T")
 class LocalEngine:
     """Hosts all nodes of ``shards`` in this process and runs events on them with ``threads`` threads."""
 
-    def __init__(self, method: Method, c: Arrays, shards: Shards, loss: Loss, threads: int = 1) -> None:
+    def __init__(
+        self, method: Method, c: Arrays, shards: Shards, loss: Loss, threads: int = 1, room: Room | None = None
+    ) -> None:
         self._method, self._c = method, c
         self._run = executor(method.local, method.visit, method.meet)
-        self.rows = host(shards, range(shards.n), loss, method.blocks)
+        self._hosting = Hosting(shards, range(shards.n), loss, method, room)
+        self.rows = self._hosting.rows
         self.samples = hosted_samples(method, c, self.rows)
-        self.nodes, self.tokens = method.start(c, self.rows)
+        self.nodes, self.tokens = self._hosting.start(c)
         self._numbers, self._token_numbers = np.arange(shards.n), np.arange(len(self.tokens[0]))
         self._traffic = one_host(shards.n, len(self._token_numbers))
         threads = min(threads, shards.n)
@@ -52,38 +57,66 @@ class LocalEngine:
     def adopt(self, experiment: Experiment) -> None:
         """Go to the very start of an experiment that differs from this one in its constants only."""
         self._c = experiment.constants
-        self.nodes, self.tokens = self._method.start(self._c, self.rows)
+        if self._hosting.stream is not None:
+            self._hosting.stream.forget()
+        self.nodes, self.tokens = self._hosting.start(self._c)
         self._traffic = one_host(len(self._numbers), len(self._token_numbers))
 
     def run(self, events: Events, start: Start | None = None, offset: int = 0) -> None:
-        """Let ``events`` happen; where they stand in the schedule does not matter here."""
+        """Let ``events`` happen, soon; where they stand in the schedule does not matter here."""
+        if (stream := self._hosting.stream) is not None:
+            for piece in cut(events, self._numbers, self.samples, stream, self._method):
+                stream.add(lambda piece=piece: self._planned(piece))  # type: ignore[misc]
+            return
         ready = self._traffic.turns.copy()
+
+        def run_group(slot: NDArray[np.int64], failed: Event) -> Traffic:
+            plan, traffic = self._plan(slot, events)
+            self._run_plan(plan, ready, failed)
+            return traffic
+
+        self._traffic = self._in_groups(run_group, self._slots)[0]
+
+    def _planned(self, piece: Piece) -> Planned:
+        ready = self._traffic.turns.copy()
+        plans, traffics = zip(*[self._plan(slot, piece.events) for slot in self._slots], strict=True)
+        self._traffic = traffics[0]
+
+        def work() -> None:
+            self._in_groups(lambda plan, failed: self._run_plan(plan, ready, failed), plans)
+
+        return Planned(piece.needed(self.rows, self._method), work)
+
+    def _in_groups(self, work: Callable[[Any, Event], T], groups: Sequence[Any]) -> list[T]:
         failed = Event()
 
-        def run_group(slot: NDArray[np.int64]) -> Traffic:
+        def run_group(group: Any) -> T:
             try:
-                return self._run_group(slot, events, ready, failed)
+                return work(group, failed)
             except BaseException:
                 failed.set()  # or the other threads would wait for ever
                 raise
 
         try:
-            self._traffic = self._map(run_group, self._slots)[0]
+            return self._map(run_group, groups)
         except BaseException:
             failed.set()  # also when this thread was interrupted, which may keep a group from ever starting
             raise
 
-    def _run_group(self, slot: NDArray[np.int64], events: Events, ready: NDArray[np.int64], failed: Event) -> Traffic:
+    def _plan(self, slot: NDArray[np.int64], events: Events) -> tuple[Plan, Traffic]:
         traffic = self._traffic._replace(where=self._traffic.where.copy(), turns=self._traffic.turns.copy())
-        plan = make_plan(events, slot, self.samples, self.rows.first, len(ready), traffic)
+        return make_plan(events, slot, self.samples, self.rows.first, len(traffic.turns), traffic), traffic
+
+    def _run_plan(self, plan: Plan, ready: NDArray[np.int64], failed: Event) -> None:
         cursor = np.concatenate([[0], plan.first[:-1]])
         arguments = (plan, self._c, self.rows, self.nodes, self.tokens, ready, cursor, PATIENCE)
         while self._run(*arguments) == WAITING and not failed.is_set():
             time.sleep(0)  # another thread has the token and may need this processor
-        return traffic
 
     def settle(self) -> None:
-        """All events have happened already."""
+        """Wait until all events have happened."""
+        if self._hosting.stream is not None:
+            self._hosting.stream.finish()
 
     def models(self, t: float) -> Models:
         """The estimates at time ``t``, as copies."""
@@ -92,21 +125,24 @@ class LocalEngine:
 
     def measure(self, t: float, theta_star: Vector) -> Measurement:
         """Measure the estimates at time ``t``."""
-        return measure_models(self.rows, self.models(t), theta_star, self._map)
+        return measure_models(lambda models: self._hosting.values(models, self._map), self.models(t), theta_star)
 
-    def part(self) -> Part:
-        """A copy of the state."""
-        return take_part(self._numbers, self.rows.first, self.nodes, self._token_numbers, self.tokens, self._traffic)
+    def part(self, *, copy: bool = True) -> Part:
+        """A copy of the state, or the state itself."""
+        numbers, tokens = self._numbers, self._token_numbers
+        return take_part(numbers, self.rows.first, self.nodes, tokens, self.tokens, self._traffic, copy=copy)
 
     def restore(self, parts: Sequence[Part]) -> None:
         """Go back to a state that was copied before, by whatever hosts."""
+        if self._hosting.stream is not None:
+            self._hosting.stream.forget()
         for part in parts:
             put_part(part, self._numbers, self.rows.first, self.nodes, self.tokens)
         self._traffic = self._traffic._replace(where=parts[0].where.copy(), turns=parts[0].turns.copy())
 
     def save(self, folder: Path, final: Path) -> list[str]:
         """Write the state below ``folder``, in one part."""
-        write_part(folder / "0", self.part())
+        write_part(folder / "0", self.part(copy=False))
         return ["0"]
 
     def load(self, parts: Sequence[Path]) -> None:
@@ -121,3 +157,4 @@ class LocalEngine:
 
     def __exit__(self, *_: type[BaseException] | BaseException | TracebackType | None) -> None:
         self._pool.shutdown(cancel_futures=True)
+        self._hosting.close()

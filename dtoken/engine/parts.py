@@ -33,9 +33,11 @@ def take_part(
     tokens: NDArray[np.int64],
     token_state: Arrays,
     traffic: Traffic,
+    *,
+    copy: bool = True,
 ) -> Part:
-    """Copy the state of hosted ``nodes`` and of some ``tokens``."""
-    arrays = {f"nodes/{name}": array.copy() for name, array in node_state._asdict().items()}
+    """The state of hosted ``nodes`` and of some ``tokens``; what is not copied must be used before anything happens."""
+    arrays = {f"nodes/{name}": array.copy() if copy else array for name, array in node_state._asdict().items()}
     arrays |= {f"tokens/{name}": array[tokens] for name, array in token_state._asdict().items()}
     return Part(nodes.copy(), tokens.copy(), first.copy(), traffic.where.copy(), traffic.turns.copy(), arrays)
 

@@ -1,7 +1,7 @@
 """What is measured at a record point, on copies: the state of a run is never touched."""
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, fields
 from typing import Any, NamedTuple
 
@@ -9,7 +9,6 @@ import numpy as np
 
 from dtoken.algorithms.contract import Models, Vector
 from dtoken.engine.experiment import Experiment
-from dtoken.problem.hosted import HostedRows, node_value
 from dtoken.problem.kernels import squared_norm
 from dtoken.schedule.clock import Clock
 
@@ -49,23 +48,16 @@ class Measurement(NamedTuple):
     failure: str | None  # why the method cannot go on, in a sentence
 
 
-Map = Callable[[Callable[[int], Vector], range], Iterable[Vector]]
-
-
-def measure_models(rows: HostedRows, models: Models, theta_star: Vector, in_parallel: Map = map) -> Measurement:
-    """Measure the models of the hosted nodes and of all tokens; ``in_parallel`` may use several threads."""
+def measure_models(values: Callable[[Vector], Vector], models: Models, theta_star: Vector) -> Measurement:
+    """Measure the models of the hosted nodes and of all tokens; ``values`` gives f_i of hosted nodes at models."""
     tokens = models.tokens
     if (tokens == tokens[0]).all():  # as after an all-reduce: once is enough
         tokens = tokens[:1]
     mean = tokens.sum(axis=0) / len(tokens)
     different = tokens if (tokens != tokens[0]).any() else tokens[:1]  # copies of one model are evaluated once
-
-    def values(i: int) -> Vector:
-        found = np.array([node_value(rows, i, theta) for theta in different])
-        return np.broadcast_to(found, len(tokens)) if len(found) == 1 else found
-
+    found = values(different)
     return Measurement(
-        values=np.array(list(in_parallel(values, range(len(rows.w))))),
+        values=np.broadcast_to(found, (len(found), len(tokens))),
         node_spread=np.array([squared_norm(theta - mean) for theta in models.nodes]),
         token_spread=np.array([squared_norm(theta - mean) for theta in tokens]),
         squares=np.array([squared_norm(theta) for theta in tokens]),

@@ -33,6 +33,7 @@ from dtoken.schedule.samples import Samples
 
 LEASE_SECONDS = 900.0  # a run whose driver was not heard of for so long is forgotten
 ALL_GENERATIONS = 2**62
+LIMIT_SHARE = 0.6  # of a worker's memory limit, for a run that has no budget of its own
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -168,6 +169,7 @@ def _encryption(worker: Worker) -> Encryption | None:
 async def host_nodes(assignment: Assignment, me: int, dask_worker: Worker) -> int:
     """Load the nodes that are placed here; the ones of an earlier assignment are forgotten."""
     seat = _seat(dask_worker, assignment.run)
+    memory = assignment.memory or _share(dask_worker)
 
     def load() -> int:
         before = seat.host
@@ -176,10 +178,16 @@ async def host_nodes(assignment: Assignment, me: int, dask_worker: Worker) -> in
             return len(before.nodes)
         del before
         seat.release()  # the memory of the old one is free before the new one is loaded
-        seat.host = Host(assignment, me, seat.listener)
+        seat.host = Host(assignment, me, seat.listener, memory)
         return len(seat.host.nodes)
 
     return await _in_thread(seat, load)
+
+
+def _share(worker: Worker) -> int | None:
+    """Of a worker's memory limit, what Dask lets its tasks use before it writes results to disk."""
+    limit = getattr(worker.memory_manager, "memory_limit", None)
+    return int(LIMIT_SHARE * limit) if limit else None
 
 
 @answering

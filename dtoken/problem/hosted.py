@@ -18,7 +18,8 @@ class HostedRows(NamedTuple):
 
     data: NDArray[np.float64]  # (nnz,) values
     indices: NDArray[np.uint32]  # (nnz,) their features; unsigned, so that compiled code needs no check of the sign
-    start: NDArray[np.int64]  # (rows + 1,) row r is data[start[r]:start[r + 1]]
+    start: NDArray[np.int64]  # (rows,) row r is data[start[r]:stop[r]]; negative: it is not in memory now
+    stop: NDArray[np.int64]  # (rows,) not start[r + 1]: rows lie in any order where memory is short
     y: NDArray[np.float64]  # (rows,) labels
     q: NDArray[np.float64]  # (rows,) squared norms ||a||^2; of a block of rows its q_ij at its first row, then 0
     first: NDArray[np.int64]  # (hosted + 1,) first row of each node
@@ -50,17 +51,23 @@ def host(shards: Shards, nodes: Sequence[int], loss: Loss, blocks: Blocks = SING
         q[:], norms = 0.0, block_norms(shards, blocks)
         for i, node in enumerate(nodes):
             q[first[i] : first[i + 1] : blocks.rows] = norms[node]
-    w = 1.0 / np.array(rows)
-    return HostedRows(data, indices, start, y, q, first, w, shards.d, loss.code, loss.curvature, blocks.rows)
+    w, code, c = 1.0 / np.array(rows), loss.code, loss.curvature
+    return HostedRows(data, indices, start[:-1], start[1:], y, q, first, w, shards.d, code, c, blocks.rows)
+
+
+@compiled
+def add_values(rows: HostedRows, first: int, stop: int, theta: NDArray[np.float64], total: NDArray[np.float64]) -> None:
+    """Add the losses of the rows from ``first`` to before ``stop`` to the compensated pair ``total``."""
+    for r in range(first, stop):
+        margin = row_dot(rows.data, rows.indices, rows.start[r], rows.stop[r], theta)
+        add_compensated(total, value(rows.loss, margin, rows.y[r]))
 
 
 @compiled
 def node_value(rows: HostedRows, i: int, theta: NDArray[np.float64]) -> float:
     """f_i(theta), without regulariser."""
     total = np.zeros(2)
-    for r in range(rows.first[i], rows.first[i + 1]):
-        margin = row_dot(rows.data, rows.indices, rows.start[r], rows.start[r + 1], theta)
-        add_compensated(total, value(rows.loss, margin, rows.y[r]))
+    add_values(rows, rows.first[i], rows.first[i + 1], theta, total)
     return float(rows.w[i] * compensated(total))
 
 
@@ -70,6 +77,6 @@ def node_gradient(rows: HostedRows, i: int, sigma: float, theta: NDArray[np.floa
     for s in range(len(theta)):
         out[s] = sigma * theta[s]
     for r in range(rows.first[i], rows.first[i + 1]):
-        start, stop = rows.start[r], rows.start[r + 1]
+        start, stop = rows.start[r], rows.stop[r]
         slope = derivative(rows.loss, row_dot(rows.data, rows.indices, start, stop, theta), rows.y[r])
         add_row(rows.data, rows.indices, start, stop, rows.w[i] * slope, out)

@@ -84,8 +84,13 @@ class BlockReader:
             return lambda: self.blocks(node)
         if _bytes(self._shards, node) > self._memory:
             return lambda: self._shards.blocks(node)
+        self.forget()  # or there would be twice as much as there may be
         held = list(self._shards.blocks(node))
         return lambda: held
+
+    def forget(self) -> None:
+        """Let go of what is kept; it is read again when it is needed."""
+        self._kept = {}
 
     def __getstate__(self) -> dict[str, Any]:
         return self.__dict__ | {"_kept": {}}  # another process reads the blocks itself

@@ -9,12 +9,12 @@ from dtoken.cluster import processors
 from dtoken.config.hydra import settings_of
 from dtoken.config.settings import Settings
 from dtoken.data.build import Watcher
-from dtoken.data.ingest import ingest, store_key
+from dtoken.data.ingest import store_key
 from dtoken.errors import InputError, RunError
 from dtoken.problem.finite_sum import FiniteSum
 from dtoken.problem.losses import get_loss
 from dtoken.problem.optimum import optimum
-from dtoken.session import check_run
+from dtoken.session import check_run, open_data
 
 
 def check_job(config: Any) -> None:
@@ -39,9 +39,7 @@ def prepare_jobs(configs: Iterable[Any], watcher: Watcher | None = None) -> None
     for problem, settings in first.items():
         if stores[problem[0]] < 2:
             continue
-        store = ingest(
-            settings.source, settings.partition, root=settings.store, labels=settings.labels, watcher=watcher
-        )
+        store, _ = open_data(settings, watcher)
         if problems[problem] > 1:  # nothing of a method's own code runs here: it might take this process with it
             with suppress(InputError, RunError):  # the runs will say so themselves
                 optimum(FiniteSum(store, get_loss(settings.problem.loss), settings.problem.sigma, threads=processors()))

@@ -83,6 +83,9 @@ class Ordered(Walking):
     def weights(self, c: Constants, L: NDArray[np.float64]) -> None:
         return None
 
+    def begin(self, c: Constants, rows: HostedRows, nodes: Nodes) -> None:
+        pass
+
     def start(self, c: Constants, rows: HostedRows) -> tuple[Nodes, Tokens]:
         nodes = Nodes(np.arange(len(rows.w)), np.arange(len(rows.y)))
         return nodes, Tokens(1000 + np.arange(self.tokens))

@@ -17,11 +17,15 @@ from distributed.comm.addressing import get_address_host
 import dtoken
 from dtoken.algorithms import METHODS, method_class
 from dtoken.algorithms.tvr import TVR
+from dtoken.data.ingest import ingest
+from dtoken.data.partition import Partition
+from dtoken.data.rcv1_like import Rcv1Like
 from dtoken.data.store import ShardStore
 from dtoken.engine import timing, worker
 from dtoken.engine.channel import HELLO
 from dtoken.engine.dask_engine import DaskEngine
 from dtoken.engine.faults import Faults
+from dtoken.engine.memory import memory_need
 from dtoken.engine.worker import Hosts
 from dtoken.errors import InputError, RunError
 from dtoken.theory.local_work import Times
@@ -229,6 +233,19 @@ def test_a_store_that_workers_cannot_see_is_named(client: Client, store: ShardSt
     experiment = make_experiment(store, method_class("tvr")())
     with pytest.raises((InputError, RunError), match="elsewhere"):
         DaskEngine(client, experiment, tmp_path / "elsewhere")
+
+
+def test_workers_with_a_budget_give_the_same_bits(tmp_path: Path, cluster: LocalCluster, client: Client) -> None:
+    scale(cluster, client, 2)
+    store = ingest(Rcv1Like(rows=10_000), Partition(4), root=tmp_path)
+    experiment = make_experiment(store, method_class("tvr")(tokens=2, smoothness="factor"))
+    sizes = store.node_rows, store.node_nonzeros
+    budget = memory_need(experiment.method, 4, store.d, *([counts[0], counts[1]] for counts in sizes)).least
+    with local_engine(experiment, store) as local, DaskEngine(client, experiment, store.path, memory=budget) as engine:
+        assert_equal(execute(experiment, local, 20_000), execute(experiment, engine, 20_000))
+        assert state_of(local) == state_of(engine)
+    with pytest.raises(InputError, match=r"The state of \d nodes .* Use engine.memory>=\d+MB"):
+        DaskEngine(client, experiment, store.path, memory=budget // 2)
 
 
 def test_equal_bits_with_blocks_of_rows(cluster: LocalCluster, client: Client, store: ShardStore) -> None:

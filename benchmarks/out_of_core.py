@@ -1,0 +1,206 @@
+"""What a memory budget costs: speed with and without it, resident memory, read-ahead, many nodes, long runs.
+
+    python benchmarks/out_of_core.py [--size small|full] [--json FILE] [--folder DIR]
+
+Every configuration runs in a process of its own, whose resident memory is sampled from its start to its end. Speeds are
+gradients of single rows per second of running; "warm" means that the files are in the
+system's page cache, "cold" that they were dropped from it before. The data take 3.2 GB of disk space at full size.
+"""
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import psutil
+from common import Figures, arguments
+
+from dtoken.algorithms.tvr import TVR
+from dtoken.config.settings import make_settings
+from dtoken.data.ingest import ingest
+from dtoken.data.partition import Partition
+from dtoken.data.rcv1_like import Rcv1Like
+from dtoken.data.store import ShardStore
+from dtoken.engine.experiment import gather_facts
+from dtoken.engine.local import LocalEngine
+from dtoken.engine.memory import memory_need
+from dtoken.engine.recorder import Record
+from dtoken.graph import build, walk
+from dtoken.problem.finite_sum import FiniteSum
+from dtoken.problem.losses import get_loss
+from dtoken.schedule.events import LOCAL
+from dtoken.schedule.stream import Start
+from dtoken.session import execute, prepare_run
+
+SIZES = {  # rows, budget in MB, seconds of each turn, events of the long run
+    "small": (300_000, 80, 3.0, 10**7),
+    "full": (3_500_000, 300, 8.0, 10**8),
+}
+BLOCK_ROWS = 64
+OVERHEAD = 250  # MB beyond the budget: Python, numpy, numba and the compiled code
+HAS_BLOCKS = any(field.name == "block_rows" for field in fields(TVR))
+
+
+def child(task: dict[str, Any]) -> None:
+    """One configuration, in this process."""
+    store = ShardStore.open(task["store"])
+    method = TVR(tokens=4, smoothness="factor", **task.get("method", {}))
+    need = memory_need(method, store.n, store.d, store.node_rows, store.node_nonzeros)
+    room = need.room(task["memory"], task.get("read_ahead", True))
+    problem = FiniteSum(store, get_loss("logistic"), 1e-5, memory=0)
+    facts = gather_facts(problem, walk(build("complete", store.n)))
+    c = method.constants(facts)
+    segments = method.schedule(c, facts, 0).segments(Start(0, method.token_start(store.n), 0, 0.0))
+    rows = task.get("method", {}).get("block_rows", 1)
+    with LocalEngine(method, c, store, problem.loss, task["threads"], room) as engine:
+        events, _ = next(segments)
+        engine.run(events)
+        engine.settle()  # compiled, and the arena is full
+        if task.get("cold"):
+            drop_from_page_cache(Path(task["store"]))
+        gradients, spent = 0, 0.0
+        while spent < task["seconds"]:
+            parts = [next(segments)[0] for _ in range(4)]  # drawing is not what is measured
+            gradients += rows * sum(int(np.count_nonzero(part.kind == LOCAL)) for part in parts)
+            began = time.perf_counter()
+            for part in parts:
+                engine.run(part)
+            engine.settle()
+            spent += time.perf_counter() - began
+        read = 0 if engine._hosting.stream is None else engine._hosting.stream.cache.entries_read
+        measured = engine.measure(0.0, np.zeros(store.d))
+    state = [float(np.sum(engine.nodes[0])), float(measured.values.sum())]
+    print(json.dumps({"speed": gradients / spent, "gradients": gradients, "entries_read": read, "state": state}))
+
+
+def long_run(task: dict[str, Any]) -> None:
+    """Very many events on a tiny problem; the resident memory at each record point."""
+    settings = make_settings(
+        data={"kind": "synthetic", "rows": 2000, "features": 20, "store": task["root"]},
+        nodes=10,
+        stop={"events": task["events"], "passes": None, "suboptimality": None},
+        record={"every_passes": task["events"] / 2000 / 50},
+        engine={"kind": "local", "threads": 1},
+    )
+    process, resident = psutil.Process(), []
+
+    class Noting:
+        def events(self, count: int) -> None:
+            pass
+
+        def record(self, record: Record) -> None:
+            resident.append((record.event, process.memory_info().rss))
+
+        def show(self, name: str, text: str) -> None:
+            pass
+
+        def note(self, text: str) -> None:
+            pass
+
+    execute(prepare_run(settings), observer=Noting())
+    print(json.dumps({"resident": resident}))
+
+
+def drop_from_page_cache(folder: Path) -> None:
+    os.sync()
+    for file in folder.rglob("*"):
+        if file.is_file():
+            with open(file, "rb") as stream:
+                os.posix_fadvise(stream.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+
+
+def measured(task: dict[str, Any]) -> tuple[dict[str, Any], list[tuple[float, int]]]:
+    """Run a child; return what it says, and (seconds, resident bytes) samples of it."""
+    command = [sys.executable, __file__, "--child", json.dumps(task)]
+    began, samples = time.perf_counter(), []
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        watched = psutil.Process(process.pid)
+        while process.poll() is None:
+            try:
+                samples.append((time.perf_counter() - began, watched.memory_info().rss))
+            except psutil.NoSuchProcess:
+                break
+            time.sleep(0.02)
+        output = process.stdout.read() if process.stdout else ""
+    if process.returncode:
+        raise SystemExit(f"{task} failed")
+    return json.loads(output.splitlines()[-1]), samples
+
+
+def peak(samples: list[tuple[float, int]]) -> float:
+    return max(size for _, size in samples) / 1e6
+
+
+def compare(figures: Figures, name: str, task: dict[str, Any], budget: int, at_least: float | None) -> None:
+    """The budget against unlimited memory, and read-ahead against none."""
+    free, _ = measured(task | {"memory": None})
+    ahead, samples = measured(task | {"memory": budget})
+    alone, _ = measured(task | {"memory": budget, "read_ahead": False})
+    again, _ = measured(task | {"memory": None})
+    unlimited = max(free["speed"], again["speed"])
+    figures.add(f"{name}: all rows in memory", unlimited / 1e6, "million gradients/s")
+    figures.add(f"{name}: budget / unlimited, warm", ahead["speed"] / unlimited, "ratio", at_least=at_least)
+    cost = [1 / found["speed"] - 1 / unlimited for found in (alone, ahead)]
+    figures.add(f"{name}: cost of reading, nothing ahead", 1e6 * cost[0], "us a gradient")
+    figures.add(f"{name}: share that read-ahead hides", 1 - cost[1] / cost[0], "ratio", at_least=0.5)
+    figures.add(f"{name}: peak memory beyond the budget", peak(samples) - budget / 1e6, "MB", at_most=OVERHEAD)
+    cold, _ = measured(task | {"memory": budget, "cold": True})
+    figures.add(f"{name}: budget / unlimited, cold", cold["speed"] / unlimited, "ratio")
+
+
+def many_nodes(figures: Figures, root: Path, rows: int, budget: int, seconds: float) -> None:
+    speeds = []
+    for nodes in (20, 200):
+        store = ingest(Rcv1Like(rows=rows), Partition(nodes), root=root)
+        task = {"store": str(store.path), "threads": 1, "seconds": seconds, "memory": budget}
+        speeds.append(max(measured(task)[0]["speed"] for _ in range(2)))
+    figures.add("200 nodes / 20 nodes, time per gradient", speeds[0] / speeds[1], "ratio", at_most=1.2)
+
+
+def length(figures: Figures, root: Path, events: int) -> None:
+    found, _ = measured({"root": str(root), "events": events})
+    half = [(event, size) for event, size in found["resident"] if event > 0.2 * events]
+    growth = (half[-1][1] - half[0][1]) / 1e6
+    figures.add(f"{events:,} events: growth of memory after a fifth", growth, "MB", at_most=5.0)
+
+
+@contextmanager
+def working_folder(given: Path | None) -> Iterator[Path]:
+    if given is not None:
+        yield given
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        yield Path(folder)
+
+
+def main() -> None:
+    if sys.argv[1:2] == ["--child"]:
+        task = json.loads(sys.argv[2])
+        (long_run if "events" in task else child)(task)
+        return
+    options = arguments(__doc__, folder=True)
+    rows, budget_mb, seconds, events = SIZES[options.size]
+    budget, figures = int(budget_mb * 1e6), Figures(options)
+    with working_folder(options.folder) as root:
+        store = ingest(Rcv1Like(rows=rows), Partition(20), root=root)
+        disk = sum(file.stat().st_size for file in store.path.rglob("*") if file.is_file())
+        figures.add("data on disk / budget", disk / budget, "ratio")
+        task = {"store": str(store.path), "threads": 1, "seconds": seconds}
+        compare(figures, "row-wise tvr", task, budget, at_least=None)
+        if HAS_BLOCKS:
+            compare(figures, "block tvr", task | {"method": {"block_rows": BLOCK_ROWS}}, budget, at_least=0.7)
+        many_nodes(figures, root, rows // 4 if options.size == "full" else rows, 3 * budget, seconds)
+        length(figures, root, events)
+    figures.show()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,136 @@
+"""Stores that lie elsewhere, by any protocol that fsspec knows (s3://, gs://, memory://): read, never written.
+
+A chunk is fetched when it is read for the first time, verified, and kept in a folder on the local disk. From then on a
+remote store is a local one: rows are cut from the local copy (`row_files`), and a second run fetches nothing.
+"""
+
+import hashlib
+import os
+import tempfile
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+import google_crc32c
+
+from dtoken.data.files import ATTEMPTS, pause, reason
+from dtoken.data.store import CRC_BYTES, DamagedStore, ShardStore, StoredArray
+from dtoken.errors import InputError, RunError
+
+ROOT = "zarr.json"
+
+
+def is_remote(location: str | os.PathLike[str] | None) -> bool:
+    """Whether a location is a URL.
+
+    Examples
+    --------
+    >>> is_remote("s3://bucket/rcv1.zarr"), is_remote("/data/rcv1.zarr")
+    (True, False)
+    """
+    return "://" in str(location)
+
+
+def default_scratch() -> Path:
+    """Where chunks of remote stores are kept: a folder of the user's own below the system's temporary one."""
+    return Path(tempfile.gettempdir()) / f"dtoken-{os.getuid()}"
+
+
+def open_store(location: str | os.PathLike[str], scratch: Path | None = None) -> ShardStore:
+    """Open a store, local or remote.
+
+    Parameters
+    ----------
+    location
+        Its folder, or its URL.
+    scratch
+        Folder for what is fetched; default: `default_scratch`.
+    """
+    if not is_remote(location):
+        return ShardStore.open(Path(location))
+    url = str(location).rstrip("/")
+    content = fetch(f"{url}/{ROOT}")
+    if content is None:
+        raise InputError(f"{url} is not a dtoken store: it has no {ROOT}; copy a store there, with all its files")
+    # The name of the folder depends on the root, so another store at the same place never meets old chunks.
+    digest = hashlib.sha256(url.encode() + content).hexdigest()[:16]
+    folder = (scratch or default_scratch()) / digest / PurePosixPath(url).name
+    _keep(folder / ROOT, content)
+    return RemoteStore(folder, ShardStore.open(folder).meta, url)
+
+
+@dataclass(frozen=True)
+class RemoteStore(ShardStore):
+    """A remote store, seen through the folder of its fetched chunks."""
+
+    url: str = ""
+
+    @property
+    def location(self) -> str:
+        """The URL."""
+        return self.url
+
+    def array(self, node: int, name: str) -> StoredArray:
+        """One array of a node, whose chunks are fetched when they are asked for."""
+        local = super().array(node, name)
+        return RemoteArray(local.path, local.dtype, local.length, local.limit, f"{self.url}/nodes/{node}/{name}")
+
+
+@dataclass(frozen=True)
+class RemoteArray(StoredArray):
+    """An array of a remote store."""
+
+    url: str = ""
+
+    def chunk_path(self, number: int) -> Path:
+        """The file of a chunk, which is fetched unless it is there."""
+        file = super().chunk_path(number)
+        if not file.exists():
+            url = f"{self.url}/c/{number}"
+            content = fetch(url)
+            if content is None:
+                raise DamagedStore(f"{url} is missing; copy the store again")
+            if google_crc32c.value(content[:-CRC_BYTES]) != int.from_bytes(content[-CRC_BYTES:], "little"):
+                raise DamagedStore(f"{url} is damaged: its checksum does not match; copy the store again")
+            _keep(file, content)
+        return file
+
+
+@cache
+def _filesystem(protocol: str) -> Any:
+    import fsspec
+
+    try:
+        return fsspec.filesystem(protocol)
+    except (ImportError, ValueError) as error:
+        raise InputError(f"{protocol}:// cannot be read here: {error}") from None
+
+
+def fetch(url: str) -> bytes | None:
+    """The content of a remote file; None if there is none. Faults of the network are tried again."""
+    protocol, _, path = url.partition("://")
+    filesystem = _filesystem(protocol)
+    for attempt in range(ATTEMPTS):
+        pause(attempt)
+        try:
+            return bytes(filesystem.cat_file(url if protocol in ("http", "https") else path))  # as fsspec wants them
+        except FileNotFoundError:
+            return None
+        except Exception as error:  # each protocol has its own kinds, and few of them say whether it is worth trying
+            failure = error
+    raise RunError(f"{url} cannot be read: {failure}")
+
+
+def _keep(file: Path, content: bytes) -> None:
+    """Write a file that is complete or absent, whoever else does the same."""
+    partial = file.with_name(f".{file.name}.{os.getpid()}.partial")
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        partial.write_bytes(content)
+        partial.replace(file)
+    except OSError as error:
+        with suppress(OSError):
+            partial.unlink()
+        raise RunError(f"{file} cannot be written: {reason(error)}; set data.scratch to another folder") from None

@@ -1,0 +1,228 @@
+"""Single rows from a store in any order: compiled reads of exactly the bytes that are wanted, each row checked.
+
+The checksums of a store cover chunks, and reading a chunk for the sake of one row would cost a thousand times the row.
+So the first pass over a node, whose chunks are all verified, notes a digest of every row, and every later read of a row
+is compared with it. What does not agree is read again some times, then the chunk is verified, and named.
+"""
+
+import os
+import resource
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+import numpy as np
+from numba import types
+from numpy.typing import NDArray
+
+from dtoken.compiled import compiled
+from dtoken.data.files import ATTEMPTS, pause
+from dtoken.data.store import DamagedStore, ShardStore
+
+ENTRY_BYTES = 12  # of data and indices together
+RUN_ENTRIES = 1 << 16  # at most so many entries are read at once: they are still in cache when they are checked
+NAMES = ("X/data", "X/indices")
+
+# The C library's own; the address travels as a number.
+_pread = types.ExternalFunction("pread", types.intp(types.intc, types.intp, types.intp, types.int64))
+
+
+class Spans(NamedTuple):
+    """Rows to read, ordered by node and entry, and where to put them."""
+
+    node: NDArray[np.int64]  # place of the node among those of the reader
+    entry: NDArray[np.int64]  # first entry inside the node
+    size: NDArray[np.int64]  # entries
+    digest: NDArray[np.uint32]  # what `row_digest` must give
+    target: NDArray[np.int64]  # where the entries go
+
+    def between(self, start: int, stop: int) -> "Spans":
+        """Some of them, as views."""
+        part = slice(start, stop)
+        return Spans(self.node[part], self.entry[part], self.size[part], self.digest[part], self.target[part])
+
+
+class RowFiles:
+    """The chunk files of some nodes of a store; ``read`` may be called from one thread at a time.
+
+    Parameters
+    ----------
+    store
+        Where the rows are.
+    nodes
+        Numbers of the nodes whose rows will be read.
+    threads
+        How many threads read side by side.
+    """
+
+    def __init__(self, store: ShardStore, nodes: Sequence[int], threads: int = 1) -> None:
+        self._store, self._nodes = store, list(nodes)
+        arrays = [store.array(node, NAMES[0]) for node in nodes]
+        self._chunk = np.array([array.chunk for array in arrays], np.int64)
+        self._first = np.cumsum([0] + [array.chunks for array in arrays])
+        self._handles = np.full((2, self._first[-1]), -1, np.int32)
+        self._open: dict[int, None] = {}  # chunks with open files, the longest unused first
+        # two files each, and half of what a process may open is for others
+        self._most = max(2, resource.getrlimit(resource.RLIMIT_NOFILE)[0] // 4)
+        self._threads = threads
+        self._pool = ThreadPoolExecutor(threads, "dtoken-read") if threads > 1 else None
+
+    def read(self, spans: Spans, data: NDArray[np.float64], indices: NDArray[np.uint32]) -> None:
+        """Read rows into ``data`` and ``indices``; DamagedStore where that is not possible."""
+        chunks = self._chunks_of(spans)
+        start = 0
+        while start < len(spans.node):
+            stop = int(np.searchsorted(chunks[1], chunks[0][start] + self._most // 2, "left"))
+            stop = max(stop, start + 1)
+            self._make_open(np.unique(np.concatenate([column[start:stop] for column in chunks])))
+            self._read_opened(spans.between(start, stop), data, indices)
+            start = stop
+
+    def _chunks_of(self, spans: Spans) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Numbers of the first and the last chunk of each row: a row may lie in several."""
+        size, first = self._chunk[spans.node], self._first[spans.node]
+        last_entry = spans.entry + np.maximum(spans.size, 1) - 1
+        return first + spans.entry // size, first + last_entry // size
+
+    def _make_open(self, chunks: NDArray[np.int64]) -> None:
+        for chunk in chunks.tolist():
+            self._open.pop(chunk, None)
+            self._open[chunk] = None
+            if self._handles[0, chunk] < 0 or self._handles[1, chunk] < 0:
+                self._reopen(chunk)
+        for chunk in list(self._open)[: max(0, len(self._open) - self._most)]:
+            self._close(chunk)
+
+    def _reopen(self, chunk: int) -> None:
+        self._close(chunk)
+        self._open[chunk] = None
+        place = int(np.searchsorted(self._first, chunk, "right")) - 1
+        for kind, name in enumerate(NAMES):
+            array = self._store.array(self._nodes[place], name)
+            self._handles[kind, chunk] = open_for_reading(array.chunk_path(chunk - int(self._first[place])))
+
+    def _close(self, chunk: int) -> None:
+        self._open.pop(chunk, None)
+        for kind in (0, 1):
+            if self._handles[kind, chunk] >= 0:
+                os.close(int(self._handles[kind, chunk]))
+                self._handles[kind, chunk] = -1
+
+    def _read_opened(self, spans: Spans, data: NDArray[np.float64], indices: NDArray[np.uint32]) -> None:
+        def part(bounds: tuple[int, int]) -> list[int]:
+            """Numbers of the rows that could not be read."""
+            start, stop = bounds
+            failed = []
+            while (start := _read(spans, start, stop, self._chunk, self._first, self._handles, data, indices)) < stop:
+                failed.append(start)
+                start += 1
+            return failed
+
+        edges = np.linspace(0, len(spans.node), self._threads + 1).astype(np.int64).tolist()
+        parts = list(pairwise(edges))
+        found = map(part, parts) if self._pool is None else self._pool.map(part, parts)
+        for number in [number for failed in found for number in failed]:
+            self._read_again(spans.between(number, number + 1), data, indices)
+
+    def _read_again(self, span: Spans, data: NDArray[np.float64], indices: NDArray[np.uint32]) -> None:
+        """Try a row again and again; at last say what is wrong with its chunks."""
+        first, last = (int(column[0]) for column in self._chunks_of(span))
+        for attempt in range(ATTEMPTS):
+            pause(attempt)
+            for chunk in range(first, last + 1):
+                self._reopen(chunk)
+            if _read(span, 0, 1, self._chunk, self._first, self._handles, data, indices) == 1:
+                return
+        place = int(span.node[0])
+        for chunk in range(first, last + 1):
+            for name in NAMES:
+                self._store.array(self._nodes[place], name).read_chunk(chunk - int(self._first[place]))
+        folder = self._store.array(self._nodes[place], "X/data").path.parent
+        raise DamagedStore(f"{folder} cannot be read, or is not what it was at the start; ingest the data again")
+
+    def close(self) -> None:
+        """Close all files."""
+        for chunk in list(self._open):
+            self._close(chunk)
+        if self._pool is not None:
+            self._pool.shutdown()
+
+
+def open_for_reading(path: os.PathLike[str]) -> int:
+    """A file handle for reads here and there; -1: the file cannot be opened."""
+    try:
+        handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return -1
+    if hasattr(os, "posix_fadvise"):
+        os.posix_fadvise(handle, 0, 0, os.POSIX_FADV_RANDOM)  # no reading ahead by the system: we know better
+    return handle
+
+
+@compiled
+def row_digest(bits: NDArray[np.uint64], indices: NDArray[np.uint32], start: int, stop: int) -> np.uint32:
+    """A digest of the entries from ``start`` to before ``stop``; ``bits`` are the values as integers."""
+    state = np.uint64(0xCBF29CE484222325)
+    for k in range(start, stop):
+        state = (state ^ bits[k] ^ (np.uint64(indices[k]) << np.uint64(20))) * np.uint64(0x9E3779B97F4A7C15)
+        state ^= state >> np.uint64(29)
+    return np.uint32(state >> np.uint64(32))
+
+
+@compiled
+def row_digests(
+    bits: NDArray[np.uint64], indices: NDArray[np.uint32], indptr: NDArray[np.int64], out: NDArray[np.uint32]
+) -> None:
+    """Digests of all rows of a block."""
+    for row in range(len(out)):
+        out[row] = row_digest(bits, indices, indptr[row], indptr[row + 1])
+
+
+@compiled
+def _read_entries(handle: int, array: Any, width: int, at: int, count: int, target: int) -> bool:
+    """Read entries of one file, whatever portions the system gives them in."""
+    done = 0
+    address = array[target:].ctypes.data
+    while done < count * width:
+        got = _pread(handle, address + done, count * width - done, at * width + done)
+        if got <= 0:
+            return False
+        done += got
+    return True
+
+
+@compiled
+def _read(
+    spans: Any, start: int, stop: int, chunk_size: Any, first_chunk: Any, handles: Any, data: Any, indices: Any
+) -> int:
+    """Read the rows from ``start`` on; return the first that failed, or ``stop``."""
+    bits = data.view(np.uint64)
+    while start < stop:
+        node, entry, target = spans.node[start], spans.entry[start], spans.target[start]
+        end, total = start + 1, spans.size[start]
+        while (
+            end < stop
+            and total + spans.size[end] <= RUN_ENTRIES
+            and spans.node[end] == node
+            and spans.entry[end] == entry + total
+            and spans.target[end] == target + total
+        ):
+            total += spans.size[end]
+            end += 1
+        done = 0
+        while done < total:
+            number = (entry + done) // chunk_size[node]
+            at = (entry + done) - number * chunk_size[node]
+            count = min(total - done, chunk_size[node] - at)
+            chunk = first_chunk[node] + number
+            if not _read_entries(handles[0, chunk], data, 8, at, count, target + done):
+                return start
+            if not _read_entries(handles[1, chunk], indices, 4, at, count, target + done):
+                return start
+            done += count
+        for row in range(start, end):
+            if row_digest(bits, indices, spans.target[row], spans.target[row] + spans.size[row]) != spans.digest[row]:
+                return row
+        start = end
+    return stop

@@ -1,0 +1,73 @@
+"""The rows of hosted nodes, in memory or streamed through it: what engines do with all of them is the same here."""
+
+from collections.abc import Callable, Iterable, Sequence
+
+import numpy as np
+
+from dtoken.algorithms.contract import Arrays, Method, Vector
+from dtoken.data.store import ShardStore
+from dtoken.engine.memory import Room
+from dtoken.engine.row_cache import RowCache
+from dtoken.engine.stream import Stream
+from dtoken.problem.hosted import HostedRows, add_values, host
+from dtoken.problem.kernels import compensated
+from dtoken.problem.losses import Loss
+from dtoken.problem.shards import Shards
+
+READERS = 2  # threads that read ahead
+
+Map = Callable[[Callable[[int], None], range], Iterable[None]]
+
+
+class Hosting:
+    """The rows of ``nodes``: all in memory, or as many as there is ``room`` for."""
+
+    def __init__(self, shards: Shards, nodes: Sequence[int], loss: Loss, method: Method, room: Room | None) -> None:
+        self._method = method
+        self.stream: Stream | None = None
+        if room is None or not isinstance(shards, ShardStore):
+            self.rows: HostedRows = host(shards, nodes, loss, method.blocks)
+            return
+        sample = method.blocks if method.draws_samples else None
+        readers = READERS if room.read_ahead else 1
+        self.stream = Stream(RowCache(shards, nodes, loss, room.entries, sample, readers), room.read_ahead)
+        self.rows = self.stream.cache.rows
+
+    def start(self, c: Arrays) -> tuple[Arrays, Arrays]:
+        """The initial states of nodes and tokens."""
+        method, rows = self._method, self.rows
+        nodes, tokens = method.start(c, rows)
+        if self.stream is None:
+            method.begin(c, rows, nodes)
+            return nodes, tokens
+
+        def begin(i: int, first: int, stop: int) -> None:
+            bounds = np.where(np.arange(len(rows.first)) <= i, first, stop)  # the other nodes have no rows
+            method.begin(c, rows._replace(first=bounds), nodes)
+
+        self.stream.over_all_rows(begin, whole_nodes=not method.draws_samples)
+        return nodes, tokens
+
+    def values(self, models: Vector, in_parallel: Map = map) -> Vector:
+        """f_i(theta) of every hosted node (rows) and model (columns), without regulariser."""
+        rows = self.rows
+        totals = np.zeros((len(rows.w), len(models), 2))
+
+        def of_node(i: int) -> None:
+            for k, theta in enumerate(models):
+                add_values(rows, rows.first[i], rows.first[i + 1], theta, totals[i, k])
+
+        def of_part(i: int, first: int, stop: int) -> None:
+            list(in_parallel(lambda k: add_values(rows, first, stop, models[k], totals[i, k]), range(len(models))))
+
+        if self.stream is None:
+            list(in_parallel(of_node, range(len(rows.w))))
+        else:
+            self.stream.over_all_rows(of_part)
+        sums = np.array([[compensated(total) for total in node] for node in totals])
+        return np.asarray(rows.w[:, None] * sums)
+
+    def close(self) -> None:
+        """End reading."""
+        if self.stream is not None:
+            self.stream.close()

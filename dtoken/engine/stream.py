@@ -1,0 +1,205 @@
+"""Work on rows that do not fit into memory, piece by piece; the rows of the next piece are read meanwhile.
+
+Events are cut into pieces whose rows fit into a part of the arena (`RowCache`). While one piece is at work, a
+background thread plans later ones and brings in the rows of the next. Cuts change nothing but when local steps happen,
+which does not matter between two visits of their node: the bits are those of a run with all rows in memory.
+"""
+
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from itertools import pairwise
+from typing import Any, NamedTuple, Protocol, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dtoken.algorithms.contract import Method
+from dtoken.compiled import compiled
+from dtoken.engine.row_cache import Change, RowCache, Rows
+from dtoken.problem.hosted import HostedRows
+from dtoken.schedule.events import LOCAL, MEET, MOVE, Events
+from dtoken.schedule.samples import Samples, row_of
+
+LOOKAHEAD = 6  # pieces that are planned before the first of them is at work: what is needed soon is known
+
+T = TypeVar("T")
+
+
+class Planned(NamedTuple):
+    """A piece of work whose rows are known."""
+
+    needed: Rows  # in increasing order
+    work: Callable[[], None]
+
+
+class Reader(Protocol):
+    """Runs work in the background, in order."""
+
+    def submit(self, work: Callable[..., T], /, *arguments: Any) -> "Future[T]":
+        """Begin, or do it now."""
+
+
+class _Now:
+    """No background: everything happens when it is asked for."""
+
+    def submit(self, work: Callable[..., T], /, *arguments: Any) -> "Future[T]":
+        done: Future[T] = Future()
+        try:
+            done.set_result(work(*arguments))
+        except BaseException as error:
+            done.set_exception(error)
+        return done
+
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+        """Nothing goes on."""
+
+
+class Stream:
+    """Pieces of work in order, each with its rows in memory.
+
+    Parameters
+    ----------
+    cache
+        Where the rows are.
+    read_ahead
+        Read the rows of the next piece while one is at work.
+    """
+
+    def __init__(self, cache: RowCache, read_ahead: bool = True) -> None:
+        self.cache = cache
+        self._reader = ThreadPoolExecutor(1, "dtoken-ahead") if read_ahead else _Now()
+        self._queue: deque[Future[Planned]] = deque()
+        self._loaded: Future[tuple[Change, Planned]] | None = None  # the next piece, taken from the queue
+
+    def add(self, plan: Callable[[], Planned]) -> None:
+        """Add a piece, and work on an earlier one when enough are known."""
+        self._queue.append(self._reader.submit(plan))
+        if len(self._queue) > LOOKAHEAD:
+            self._advance()
+
+    def finish(self) -> None:
+        """Work on all pieces that were added."""
+        while self._queue or self._loaded:
+            self._advance()
+
+    def forget(self) -> None:
+        """Drop all pieces that were not at work yet."""
+        dropped: list[Future[Any]] = [*self._queue, *([self._loaded] if self._loaded else [])]
+        self._queue, self._loaded = deque(), None
+        for pending in dropped:
+            if not pending.cancel():
+                pending.exception()  # waits until reading has stopped, whatever became of it
+
+    def _advance(self) -> None:
+        ready = None
+        if self._loaded is not None:
+            change, ready = self._loaded.result()
+            self._loaded = None
+            self.cache.commit(change)
+        if self._queue:
+            piece, later = self._queue.popleft(), list(self._queue)
+            self._loaded = self._reader.submit(self._load, piece, later)
+        if ready is not None:
+            ready.work()
+
+    def _load(self, piece: "Future[Planned]", later: "Sequence[Future[Planned]]") -> tuple[Change, Planned]:
+        planned = piece.result()
+        return self.cache.load(planned.needed, [other.result().needed for other in later]), planned
+
+    def over_all_rows(self, work: Callable[[int, int, int], None], whole_nodes: bool = False) -> None:
+        """Let ``work(node, first, stop)`` see all rows, in consecutive parts of one node at a time."""
+        self.finish()
+        for i, first, stop in self._parts(whole_nodes):
+            self.add(lambda i=i, a=first, b=stop: Planned(np.arange(a, b), lambda: work(i, a, b)))  # type: ignore[misc]
+        self.finish()
+
+    def _parts(self, whole_nodes: bool) -> Iterator[tuple[int, int, int]]:
+        rows = self.cache.rows
+        for i, (first, stop) in enumerate(zip(rows.first[:-1].tolist(), rows.first[1:].tolist(), strict=True)):
+            if whole_nodes:
+                yield i, first, stop
+                continue
+            ends = np.cumsum(self.cache.sizes(np.arange(first, stop)))
+            while first < stop:
+                before = ends[first - stop - 1] if first > stop - len(ends) else 0
+                end = stop - len(ends) + int(np.searchsorted(ends, before + self.cache.piece, "right"))
+                yield i, first, end
+                first = end
+
+    def close(self) -> None:
+        """End reading, and close all files."""
+        self.forget()
+        self._reader.shutdown(wait=True, cancel_futures=True)
+        self.cache.close()
+
+
+def computes_on_visit(method: Method) -> bool:
+    """Whether a visit may use the node's rows; to believe so wrongly costs reads, nothing else."""
+    return bool(getattr(method, "on_arrival", True))
+
+
+class Piece(NamedTuple):
+    """Events whose rows fit into a part of the arena."""
+
+    events: Events
+    used: NDArray[np.int64]  # first row of the block that each event uses, or node all of whose rows it uses; -1: none
+
+    def needed(self, rows: HostedRows, method: Method) -> Rows:
+        """The rows that the events use, in increasing order."""
+        used = np.unique(self.used)
+        used = used[np.searchsorted(used, 0) :]
+        if not method.draws_samples:
+            parts = [np.arange(rows.first[i], rows.first[i + 1]) for i in used]
+            return np.concatenate(parts) if parts else np.empty(0, np.int64)
+        if rows.block == 1:
+            return used
+        ends = rows.first[np.searchsorted(rows.first, used, "right")]
+        found = used[:, None] + np.arange(rows.block)
+        return np.asarray(found[found < ends[:, None]])
+
+
+def cut(events: Events, slot: NDArray[np.int64], samples: Samples, stream: Stream, method: Method) -> Iterator[Piece]:
+    """Cut events into pieces; ``slot`` is the place of each node among the hosted ones, -1: hosted elsewhere."""
+    rows = stream.cache.rows
+    entries = np.empty(0, np.int64)
+    if not method.draws_samples:
+        sizes = np.concatenate([[0], np.cumsum(np.abs(rows.stop - rows.start))])
+        entries = np.diff(sizes[rows.first])
+    used = np.full(events.size, -1)
+    ends = _ends(events, slot, samples, rows, entries, computes_on_visit(method), stream.cache.piece, used)
+    for start, end in pairwise([0, *ends.tolist()]):
+        yield Piece(events.between(start, end), used[start:end])
+
+
+@compiled
+def _ends(
+    events: Any, slot: Any, samples: Any, rows: Any, entries: Any, visits_compute: bool, limit: int, used: Any
+) -> NDArray[np.int64]:
+    """Where pieces end; ``entries`` of each node, if steps use all rows of a node; writes what each event uses."""
+    ends, count, total = np.empty(len(events.kind) + 1, np.int64), 0, 0
+    seen = np.full(len(entries), -1)  # the last piece that used all rows of the node
+    for event in range(len(events.kind)):
+        kind, i = events.kind[event], slot[events.node[event]]
+        if i < 0 or kind in (MOVE, MEET):
+            continue
+        if len(entries) == 0:
+            row = row_of(samples, rows.first, i, events.draw[event])
+            if row < 0:
+                continue
+            used[event], size = row, 0
+            for r in range(row, min(row + rows.block, rows.first[i + 1])):
+                size += abs(rows.stop[r] - rows.start[r])
+        elif kind == LOCAL or visits_compute:
+            used[event], size = i, entries[i] if seen[i] != count else 0
+        else:
+            continue
+        if total + size > limit:
+            ends[count], total = event, 0
+            count += 1
+            size = size if len(entries) == 0 else entries[i]
+        if len(entries) > 0:
+            seen[i] = count
+        total += size
+    ends[count] = len(events.kind)
+    return ends[: count + 1]

@@ -1,0 +1,167 @@
+"""Budgets: what is needed, what is refused, and what a run with a budget leaves."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import dtoken
+from dtoken.algorithms.token import Token
+from dtoken.algorithms.tvr import TVR
+from dtoken.config.settings import make_settings
+from dtoken.data.store import DamagedStore
+from dtoken.engine import memory
+from dtoken.engine.memory import MemoryNeed, memory_need, parse_memory
+from dtoken.errors import InputError
+from dtoken.estimate import memory_estimate, memory_line
+
+MB = 10**6
+
+
+@pytest.fixture
+def tiny_buffers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Problems of a test fit into what is set aside for buffers; without it, budgets matter to them."""
+    monkeypatch.setattr(memory, "BUFFERS", 0)
+    monkeypatch.setattr(memory, "LEAST_ENTRIES", 60)
+
+
+def paper_size(nodes: int = 500, **changes: Any) -> MemoryNeed:
+    return memory_need(TVR(tokens=4, **changes), nodes, 47_236, [400] * nodes, [29_000] * nodes)
+
+
+def test_the_state_is_that_of_the_method() -> None:
+    need = paper_size()
+    theta, margins, copies = (500 + 4) * 47_236 * 8, 2 * 200_000 * 8, (500 + 8) * 47_236 * 8
+    assert need.state == theta + margins + copies
+    assert need.tables == 200_000 * (40 + 16)
+    assert need.everything == need.state + need.tables + 16 * MB + 12 * 29_000 * 500
+    assert (need.rows, need.nonzeros, need.largest) == (200_000, 14_500_000, 0)
+
+
+def test_steps_on_whole_nodes_need_two_of_them() -> None:
+    need = memory_need(Token(tokens=4), 3, 10, [100] * 3, [300_000, 900_000, 100])
+    assert need.least - need.fixed == 12 * 1_200_100  # two of the largest are more than there is
+    need = memory_need(Token(tokens=4), 3, 10, [100] * 3, [300_000, 400_000, 10**6])
+    assert need.least - need.fixed == 12 * 1_700_000
+
+
+def test_a_budget_leaves_room_for_rows() -> None:
+    need = paper_size(20)
+    assert need.room(None) is None
+    assert need.room(need.everything) is None
+    room = need.room(need.everything - 1)
+    assert room is not None
+    assert room.entries == need.nonzeros - 1
+    room = need.room(need.least, read_ahead=False)
+    assert room is not None
+    assert (room.entries, room.read_ahead) == (memory.LEAST_ENTRIES, False)
+
+
+def test_too_small_a_budget_is_refused_with_the_arithmetic() -> None:
+    need = paper_size()
+    with pytest.raises(InputError) as refused:
+        need.room(200 * MB)
+    assert str(refused.value) == (
+        "The state of 500 nodes with 47,236 features and 200,000 rows needs 386 MB, the tables of the rows 11 MB, "
+        "buffers 16 MB and the rows of two steps 3 MB: 416 MB of the 200 MB budget. Use engine.memory>=458MB, fewer "
+        "nodes, or more workers"
+    )
+
+
+@pytest.mark.parametrize(("text", "size"), [("300MB", 300 * MB), ("2 GiB", 2 * 2**30), (5000, 5000), (None, None)])
+def test_sizes(text: str | int | None, size: int | None) -> None:
+    assert parse_memory("engine.memory", text) == size
+
+
+@pytest.mark.parametrize("text", ["much", "-3MB", 0, "MB3"])
+def test_what_is_not_a_size(text: str | int) -> None:
+    with pytest.raises(InputError, match=r"engine\.memory="):
+        make_settings(engine={"kind": "local", "memory": text})
+
+
+def test_the_estimate_needs_no_data(tmp_path: Path) -> None:
+    options: dict[str, Any] = {
+        "data": {"kind": "rcv1_like", "rows": 200_000, "store": tmp_path},
+        "nodes": 500,
+        "algorithm": {"_target_": "tvr", "tokens": 4},
+    }
+    need = memory_estimate(make_settings(**options, engine={"memory": "1GB"}))
+    assert need is not None
+    assert need.state == paper_size().state
+    workers = memory_estimate(make_settings(**options, engine="dask", cluster={"kind": "local", "workers": 4}))
+    assert workers is not None
+    assert workers.nodes == 125
+    assert not list(tmp_path.iterdir())
+
+
+def run(folder: Path, **options: Any) -> Any:
+    data = {"kind": "synthetic", "rows": 300, "features": 12, "store": folder / "stores"}
+    return dtoken.run(data=data, nodes=3, stop={"passes": 6}, record={"every_passes": 1}, **options)
+
+
+def test_a_run_leaves_its_memory(tmp_path: Path, tiny_buffers: None) -> None:
+    expected = run(tmp_path)
+    settings = make_settings(
+        data={"kind": "synthetic", "rows": 300, "features": 12, "store": tmp_path / "stores"}, nodes=3
+    )
+    need = memory_estimate(settings)
+    assert need is not None
+    budget = need.least
+    found = run(tmp_path, engine={"memory": budget, "threads": 2}, directory=tmp_path / "run")
+    np.testing.assert_array_equal(expected.nodes, found.nodes)
+    assert expected.trajectory.objective.tolist() == found.trajectory.objective.tolist()
+    frame = pd.read_parquet(tmp_path / "run" / "memory.parquet")
+    assert list(frame.columns) == ["wall", "resident", "budget"]
+    assert (frame.budget == budget).all()
+    assert (frame.resident > 10 * MB).all()
+    assert frame.wall.is_monotonic_increasing
+    line = memory_line(make_settings(engine={"memory": budget}), need)
+    assert line is not None
+    assert "at a time" in line
+
+
+def test_a_budget_that_is_too_small_is_refused_before_any_work(tmp_path: Path, tiny_buffers: None) -> None:
+    with pytest.raises(InputError, match=r"of the 0 MB budget\. Use engine\.memory>="):
+        run(tmp_path, engine={"memory": 1000}, directory=tmp_path / "run")
+    assert not (tmp_path / "run").exists() or not list((tmp_path / "run").iterdir())
+    assert not list((tmp_path / "stores").glob("*.facts"))  # no constants, no optimum
+
+
+def test_damage_keeps_the_checkpoint_and_a_mended_run_goes_on(
+    tmp_path: Path, tiny_buffers: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    expected = run(tmp_path)
+    file = next((tmp_path / "stores").glob("*.zarr")) / "nodes/1/X/data/c/0"
+    content = file.read_bytes()
+    records = 0
+    from dtoken.engine.local import LocalEngine
+
+    measure = LocalEngine.measure
+
+    def measure_and_damage(self: Any, *arguments: Any) -> Any:
+        nonlocal records
+        found = measure(self, *arguments)
+        records += 1
+        if records == 4:
+            file.write_bytes(bytes([content[0] ^ 1]) + content[1:-1] + b"!")
+        return found
+
+    need = memory_need(TVR(), 3, 12, [100] * 3, [1200] * 3)
+    options: dict[str, Any] = {
+        "engine": {"memory": need.least},
+        "checkpoint": {"every": 1},
+        "directory": tmp_path / "run",
+    }
+    with monkeypatch.context() as patch:
+        patch.setattr(LocalEngine, "measure", measure_and_damage)
+        with pytest.raises(DamagedStore, match=r"nodes/1/X/data/c/0 is damaged: its checksum does not match"):
+            run(tmp_path, **options)
+    assert json.loads((tmp_path / "run" / "summary.json").read_text())["status"] == "failed"
+    assert (tmp_path / "run" / "checkpoint.zarr").exists()
+    file.write_bytes(content)
+    found = run(tmp_path, **options)
+    np.testing.assert_array_equal(expected.nodes, found.nodes)
+    assert expected.trajectory.objective.tolist() == found.trajectory.objective.tolist()

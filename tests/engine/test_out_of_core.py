@@ -1,0 +1,210 @@
+"""Runs whose rows do not fit into memory: the same bits with any budget, and faults that are told."""
+
+import os
+import random
+import shutil
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dtoken.algorithms.dvr import DVR
+from dtoken.algorithms.gd import GD
+from dtoken.algorithms.nids import NIDS
+from dtoken.algorithms.tavr import TAVR
+from dtoken.algorithms.token import Token
+from dtoken.algorithms.tvr import TVR
+from dtoken.algorithms.walkman import Walkman
+from dtoken.data import build, row_files
+from dtoken.data import store as store_module
+from dtoken.data.ingest import ingest
+from dtoken.data.partition import Partition
+from dtoken.data.store import DamagedStore, ShardStore
+from dtoken.engine import row_cache
+from dtoken.engine.local import LocalEngine
+from dtoken.engine.memory import Room
+from dtoken.engine.row_cache import RowCache
+from dtoken.problem.losses import get_loss
+from dtoken.schedule.events import Events
+from tests.conftest import Rows
+from tests.engine.small import setup
+
+NODES, FEATURES = 5, 12
+DRAWING = [
+    TVR(tokens=2),
+    TVR(tokens=2, block_rows=4),
+    TVR(tokens=3, compute="on_arrival", sampling="uniform"),
+    TAVR(tokens=2),
+    DVR(),
+]
+WHOLE = [Token(tokens=2), Token(tokens=2, compute="on_arrival"), Walkman(), GD(), NIDS()]
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ShardStore]:
+    """Rows of very different lengths, in chunks of 37 entries: many rows lie in two."""
+    rng = np.random.default_rng(3)
+    density = rng.uniform(0.05, 1.0, (120, 1))
+    dense = rng.standard_normal((120, FEATURES)) * (rng.random((120, FEATURES)) < density)
+    dense[::11] = 0.0
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(build, "CHUNK_ENTRIES", 37)
+        patch.setattr(build, "CHUNK_ROWS", 16)
+        source = Rows(sp.csr_array(dense), np.where(rng.random(120) < 0.5, 1.0, -1.0))
+        yield ingest(source, Partition(NODES), root=tmp_path_factory.mktemp("stores"))
+
+
+@pytest.fixture(autouse=True)
+def short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in (row_files, store_module):
+        monkeypatch.setattr(module, "pause", lambda attempt: None)
+
+
+def state_after(case: Any, room: Room | None, threads: int, cuts: list[int]) -> list[Any]:
+    events = case.events(400)
+    with LocalEngine(case.method, case.constants, case.shards, case.problem.loss, threads, room) as engine:
+        for start, stop in zip([0, *cuts], [*cuts, events.size], strict=True):
+            engine.run(events.between(start, stop))
+        engine.settle()
+        measured = engine.measure(float(events.at[-1]), np.ones(FEATURES))
+        return [*engine.nodes, *engine.tokens, measured.values, measured.distances]
+
+
+def happen(engine: LocalEngine, events: Events) -> None:
+    engine.run(events)
+    engine.settle()
+
+
+class Trouble:
+    """Opens files slowly, or not at all the first time, as a random number says."""
+
+    def __init__(self, seed: int, slow: float, failing: float) -> None:
+        self._random, self._slow, self._failing = random.Random(seed), slow, failing
+        self._failed: set[str] = set()
+        self._open = row_files.open_for_reading
+
+    def __call__(self, path: Path) -> int:
+        if self._random.random() < self._slow:
+            time.sleep(0.002)
+        if str(path) not in self._failed and self._random.random() < self._failing:
+            self._failed.add(str(path))
+            return -1
+        return self._open(path)
+
+
+@settings(max_examples=25)
+@given(data=st.data())
+def test_any_budget_gives_the_same_bits(store: ShardStore, data: st.DataObject) -> None:
+    method = data.draw(st.sampled_from([*DRAWING, *WHOLE]))
+    least = 2 * FEATURES * method.blocks.rows if method.draws_samples else 2 * max(store.node_nonzeros)
+    room = Room(data.draw(st.integers(least, sum(store.node_nonzeros) + 10)), data.draw(st.booleans()))
+    threads = data.draw(st.integers(1, 3))
+    cuts = sorted(data.draw(st.lists(st.integers(0, 400), max_size=4)))
+    slow, failing = data.draw(st.sampled_from([0, 0.1])), data.draw(st.sampled_from([0, 0.5]))
+    trouble = Trouble(data.draw(st.integers(0, 99)), slow, failing)
+    piece = data.draw(st.sampled_from([1, 60, 10**6]))  # entries of a part of the arena, where a step needs no more
+    case = setup(store, method, graph="complete")
+    expected = state_after(case, None, 1, [])
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(row_files, "open_for_reading", trouble)
+        patch.setattr(row_cache, "PIECE_ENTRIES", max(piece, FEATURES * method.blocks.rows))
+        found = state_after(case, room, threads, cuts)
+    for x, y in zip(expected, found, strict=True):
+        assert np.array_equal(x, y)
+
+
+@settings(max_examples=25)
+@given(data=st.data())
+def test_the_needed_rows_are_in_memory(store: ShardStore, data: st.DataObject) -> None:
+    """Whatever is asked for; checked while the bytes for the next piece are already there, but the table is not."""
+    entries = data.draw(st.integers(8 * FEATURES, 600))
+    nodes = [3, 0, 4]
+    shards = [store.shard(node) for node in nodes]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(row_cache, "PIECE_ENTRIES", 4 * FEATURES)
+        cache = RowCache(store, nodes, get_loss("logistic"), entries)
+    total = sum(store.node_rows[node] for node in nodes)
+    pieces = data.draw(st.lists(st.sets(st.integers(0, total - 1), max_size=4), min_size=1, max_size=12))
+    before: list[int] = []
+    for number, piece in enumerate(pieces):
+        later = [np.array(sorted(rows), np.int64) for rows in pieces[number + 1 : number + 4]]
+        change = cache.load(np.array(sorted(piece), np.int64), later)
+        for rows in (before, sorted(piece)):  # the piece before is still at work
+            for row in rows:
+                i = int(np.searchsorted(cache.rows.first, row, "right")) - 1
+                shard, j = shards[i], row - int(cache.rows.first[i])
+                stored, own = slice(*shard.indptr[j : j + 2]), slice(cache.rows.start[row], cache.rows.stop[row])
+                assert cache.rows.data[own].tolist() == shard.data[stored].tolist()
+                assert cache.rows.indices[own].tolist() == shard.indices[stored].tolist()
+            if rows is before:
+                cache.commit(change)
+        before = sorted(piece)
+    cache.close()
+
+
+def test_what_is_needed_last_is_dropped_first(store: ShardStore) -> None:
+    """Rows 0 to 9 again and again, memory for half of them: a cache of the most recent ones would read all again."""
+    rows = np.flatnonzero(np.abs(np.diff(store.shard(1).indptr)) > 0)[:10]
+    sizes = np.diff(store.shard(1).indptr)[rows]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(row_cache, "PIECE_ENTRIES", int(sizes.max()))
+        cache = RowCache(store, [1], get_loss("logistic"), int(sizes.max()) * 5)
+    turns = [np.array([row]) for row in np.tile(rows, 6)]
+    for number, needed in enumerate(turns):
+        cache.commit(cache.load(needed, turns[number + 1 : number + 10]))
+    cache.close()
+    assert cache.entries_read < 0.8 * 6 * sizes.sum()
+
+
+@pytest.mark.parametrize("kind", ["changed", "truncated"])
+@pytest.mark.parametrize("method", [TVR(tokens=2), Token(tokens=2)], ids=["rows", "nodes"])
+def test_damage_during_a_run_is_named(store: ShardStore, kind: str, method: Any, tmp_path: Path) -> None:
+    case = setup(_copy(store, tmp_path / "copy.zarr"), method)
+    file = case.shards.path / "nodes/2/X/indices/c/1"
+    events = case.events(400)
+    room = Room(2 * max(store.node_nonzeros))
+    with LocalEngine(method, case.constants, case.shards, case.problem.loss, 2, room) as engine:
+        _damage(file, kind)
+        with pytest.raises(DamagedStore, match=r"nodes/2/X/indices/c/1 (is damaged|has \d+ bytes)"):
+            happen(engine, events)
+
+
+def test_what_never_can_be_read_is_named(store: ShardStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    case = setup(store, TVR(tokens=2))
+    attempts: list[Path] = []
+
+    def fail(path: Path) -> int:
+        attempts.append(path)
+        return -1
+
+    def refuse(file: Path) -> bytes:
+        raise OSError(5, "Input/output error")
+
+    room = Room(100, read_ahead=False)
+    with LocalEngine(case.method, case.constants, store, case.problem.loss, 1, room) as engine:
+        engine._hosting.stream.cache._files.close()  # type: ignore[union-attr]
+        monkeypatch.setattr(row_files, "open_for_reading", fail)
+        monkeypatch.setattr(Path, "read_bytes", refuse)
+        with pytest.raises(DamagedStore, match=r"nodes/\d/X/data/c/\d+ cannot be read: input/output error"):
+            happen(engine, case.events(50))
+    assert len(attempts) > row_files.ATTEMPTS
+
+
+def _copy(store: ShardStore, target: Path) -> ShardStore:
+    shutil.copytree(store.path, target)
+    return ShardStore.open(target)
+
+
+def _damage(file: Path, kind: str) -> None:
+    content = bytearray(file.read_bytes())
+    content[3] ^= 1
+    if kind == "changed":
+        file.write_bytes(content)
+    else:
+        os.truncate(file, 8)

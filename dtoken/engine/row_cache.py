@@ -85,8 +85,9 @@ class RowCache:
         largest = self._largest(sample)
         if 2 * largest > entries:
             raise InputError(
-                f"a step uses up to {largest:,} non-zeros, {ENTRY_BYTES * largest / 1e6:,.1f} MB, and there must be room "
-                f"for two, but engine.memory leaves {ENTRY_BYTES * entries / 1e6:,.1f} MB; use more memory, or smaller blocks"
+                f"a step uses up to {largest:,} non-zeros, {ENTRY_BYTES * largest / 1e6:,.1f} MB, and there must be "
+                f"room for two, but engine.memory leaves {ENTRY_BYTES * entries / 1e6:,.1f} MB; use more memory, "
+                "or smaller blocks"
             )
         self._files = RowFiles(store, nodes, readers)
         self.piece = min(max(PIECE_ENTRIES, largest), entries // 2)

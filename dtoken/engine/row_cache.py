@@ -85,9 +85,8 @@ class RowCache:
         largest = self._largest(sample)
         if 2 * largest > entries:
             raise InputError(
-                f"a step uses up to {largest:,} non-zeros, {ENTRY_BYTES * largest / 1e6:,.1f} MB, and there must be "
-                f"room for two, but engine.memory leaves {ENTRY_BYTES * entries / 1e6:,.1f} MB; use more memory, "
-                "or smaller blocks"
+                f"a step uses up to {ENTRY_BYTES * largest / 1e6:,.1f} MB of rows, and there must be room for two, but "
+                f"engine.memory leaves {ENTRY_BYTES * entries / 1e6:,.1f} MB; use more memory, or smaller blocks"
             )
         self._files = RowFiles(store, nodes, readers)
         self.piece = min(max(PIECE_ENTRIES, largest), entries // 2)
@@ -133,6 +132,8 @@ class RowCache:
             The rows of the pieces after it, as far as they are known, each in increasing order.
         """
         turn, size = self._turn % len(self._contents), self.piece
+        if self.sizes(needed).sum() > size:
+            raise ValueError(f"{len(needed)} rows do not fit into a part of {size} entries")
         following = (turn + 1) % len(self._contents)
         where = self.rows.start[needed]
         # a floor division by the size is the number of the part; negative: not in memory

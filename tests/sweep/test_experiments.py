@@ -44,8 +44,8 @@ def test_parameters_that_move_together(capsys: pytest.CaptureFixture[str]) -> No
     Path("my/case/hard.yaml").write_text("# @package _global_\nproblem: {sigma: 1e-4}\nstop: {passes: 2000}\n")
     assert main(["dry-run", "--config-dir", "my", "+case=easy,hard", "seed=0,1,2", "data.rows=1000"]) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert [re.sub(r" +", " ", line) for line in lines[:4:3]] == [
-        "#0 +case=easy seed=0 <= 100 k gradients 0.1 MB",
-        "#3 +case=hard seed=0 <= 2 M gradients 0.1 MB",
+    assert [line.partition("gradients")[0].split() for line in lines[:4:3]] == [
+        ["#0", "+case=easy", "seed=0", "<=", "100", "k"],
+        ["#3", "+case=hard", "seed=0", "<=", "2", "M"],
     ]
     assert lines[6] == "6 jobs, all configurations valid; 0 already done, 6 to run"

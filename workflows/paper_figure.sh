@@ -29,6 +29,8 @@ paper=(dtoken -m +experiment=paper "hydra.sweep.dir=$sweep" "${data[@]}" "$@")
 
 "${paper[@]}" "time.tau_comm=$tau_comm"
 "${paper[@]}" "time.tau_comm=$tau_comm" +curve=gd_all_to_all,gd_ring,extra seed=0
+"${paper[@]}" "time.tau_comm=$tau_comm" +curve=tavr_1,tavr_4 graph=complete
+"${paper[@]}" "time.tau_comm=$tau_comm" +curve=tavr_1,tavr_4 graph=ring graph.walk=lazy  # it mixes; the simple walk does not
 "${paper[@]}" "time.tau_comm=$rows" +curve=token_1,walkman graph=complete  # "as fast for tau_comm >= m"
 python "$here/paper/figure.py" "$sweep" --output "$sweep/paper.png"
 python "$here/paper/claims.py" "$sweep" | tee "$sweep/claims.md"

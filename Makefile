@@ -19,7 +19,7 @@ demo: $(VENV)/.installed  ## shard the embedded dataset and sweep three methods 
 	@rm -rf demo
 	$(call show,dtoken-data ingest $(DEMO) --nodes 9 --partition shuffled --store demo/stores)
 	$(call show,dtoken-data inspect $$(ls -d demo/stores/*.zarr) --sigma 1e-3)
-	$(call show,dtoken -m +experiment=quickstart data=svmlight data.path=$(DEMO) data.store=demo/stores \
+	$(call show,dtoken -m +experiment=quickstart problem.sigma=1e-3 data=svmlight data.path=$(DEMO) data.store=demo/stores \
 		partition.kind=shuffled hydra.sweep.dir=demo/sweep)
 	@printf '\nOpen demo/sweep/report/index.html in a browser.\n'
 

@@ -14,18 +14,14 @@ help:  ## list the targets
 
 # What the demo shows is typed as a user would type it; $(1) is the command.
 show = @printf '\n$$ %s\n' '$(1)'; $(BIN)/$(1)
-RUN := data=svmlight data.path=$(DEMO) data.store=demo/stores nodes=4 partition.kind=shuffled problem.sigma=1e-3 \
-	stop.passes=200 stop.suboptimality=1e-6 record.accuracies=[1e-2,1e-4,1e-6]
 
-demo: $(VENV)/.installed  ## shard the embedded dataset over 4 nodes, look at it, and solve it with three token methods
-	@rm -rf demo/token demo/tvr demo/tavr
-	$(call show,dtoken-data ingest $(DEMO) --nodes 4 --partition shuffled --store demo/stores)
+demo: $(VENV)/.installed  ## shard the embedded dataset and sweep three methods over two graphs, with a report
+	@rm -rf demo
+	$(call show,dtoken-data ingest $(DEMO) --nodes 9 --partition shuffled --store demo/stores)
 	$(call show,dtoken-data inspect $$(ls -d demo/stores/*.zarr) --sigma 1e-3)
-	$(call show,dtoken-data verify $$(ls -d demo/stores/*.zarr))
-	$(call show,dtoken algorithm=token algorithm.tokens=2 hydra.run.dir=demo/token $(RUN))
-	$(call show,dtoken algorithm=tvr algorithm.tokens=2 hydra.run.dir=demo/tvr $(RUN))
-	$(call show,dtoken algorithm=tavr algorithm.tokens=2 hydra.run.dir=demo/tavr $(RUN))
-	$(call show,python workflows/curves.py demo/token demo/tvr demo/tavr --output demo/curves.png)
+	$(call show,dtoken -m +experiment=quickstart problem.sigma=1e-3 data=svmlight data.path=$(DEMO) data.store=demo/stores \
+		partition.kind=shuffled hydra.sweep.dir=demo/sweep)
+	@printf '\nOpen demo/sweep/report/index.html in a browser.\n'
 
 test: $(VENV)/.installed-test  ## run all tests, and the examples in docstrings and documentation
 	$(BIN)/python -m pytest
@@ -45,8 +41,9 @@ docs: $(VENV)/.installed-dev  ## check the documentation (links, examples, the r
 	$(BIN)/mkdocs build --quiet --strict
 	$(BIN)/python -m pytest --quiet README.md docs
 
-bench: $(VENV)/.installed-test  ## measure, small: ingest, events, time to accuracy (docs/performance.md has the full sizes)
-	for name in ingest events accuracy; do $(BIN)/python benchmarks/$$name.py --size small || exit; done
+SIZE ?= full
+bench: $(VENV)/.installed-test  ## measure everything, write the tables of docs/performance.md (SIZE=small: some minutes)
+	$(BIN)/python benchmarks/suite.py --size $(SIZE)
 
 chaos: $(VENV)/.installed-test  ## kill a hundred Dask workers in runs of all methods; every result must stay the same
 	$(BIN)/python -m tests.engine.chaos --kills 100

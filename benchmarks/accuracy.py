@@ -41,6 +41,7 @@ METHODS = {
     "tvr, K = 4, the paper's factor 0.02": TVR(tokens=4, smoothness="factor", sampling="uniform"),
     "tavr, K = 1": TAVR(tokens=1),
     "tavr, K = 1, factor 0.02": TAVR(tokens=1, smoothness="factor"),
+    "tavr, K = 1, factor 0.01": TAVR(tokens=1, smoothness="factor", factor=0.01),  # about the true eigenvalue
 }
 ONCE = ("tvr, K = 4", "tvr, K = 4, the paper's factor 0.02", "tavr, K = 1")  # slow: not the best, or eigenvalues
 TURNS = 3

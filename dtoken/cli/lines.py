@@ -1,5 +1,6 @@
 """What the command says about a run, as text: before it begins and when it is over."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from dtoken.config.values import defaults, show
@@ -97,16 +98,29 @@ def _theory(prepared: Prepared, accuracy: float) -> str:
     return f"{text}: about {amounts} to {accuracy:g}"
 
 
+def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
+    """A table with its first column to the left and numbers to the right.
+
+    Examples
+    --------
+    >>> aligned([("", "jumps"), ("to 0.01", "9")])
+    ['          jumps', 'to 0.01       9']
+    """
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    return [
+        "   ".join(
+            cell.ljust(width) if column == 0 else cell.rjust(width)
+            for column, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ).rstrip()
+        for row in rows
+    ]
+
+
 def closing(result: Result) -> list[str]:
     """The table of accuracies, the rates, and what else there is to say."""
     summary = result.summary
     rows = [("", *TABLE)] + [(f"to {accuracy}", *_taken(taken)) for accuracy, taken in summary["to_accuracy"].items()]
-    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-    lines = [
-        "   ".join(cell.ljust(width) if column == 0 else cell.rjust(width)
-                   for column, (cell, width) in enumerate(zip(row, widths, strict=True))).rstrip()
-        for row in rows
-    ]  # fmt: skip
+    lines = aligned(rows)
     rates = [
         f"{name} {summary[key]:.2g}"
         for name, key in (("measured", "measured_rate"), ("predicted", "predicted_rate"), ("paper", "paper_rate"))

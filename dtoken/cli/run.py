@@ -97,6 +97,7 @@ def _run(asked: Any) -> int:
 
 def _sweep(app: Any) -> int:
     """Run a sweep and report it, also if runs failed."""
+    from dtoken.cli.costs import cost_table
     from dtoken.cli.terminal import FAILED
     from dtoken.errors import JobFailed
     from dtoken.report import make_report
@@ -108,6 +109,8 @@ def _sweep(app: Any) -> int:
         app.sweep(run_of_sweep, (f"hydra.sweep.dir={quoted(directory)}", "hydra.hydra_logging.root.level=WARNING"))
     except (JobFailed, JobDied):  # the launcher has told which and why
         status = FAILED
+    for line in cost_table(Path(directory)):
+        print(line)
     print(f"report     {make_report(directory)}")
     return status
 

@@ -17,7 +17,10 @@ WATCH_SECONDS = 2.0
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Entry point of ``dtoken-sweep``."""
-    options = _parser().parse_args(arguments)
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    if words[:1] == ["dry-run"] and not {"-h", "--help"} & set(words):
+        return run_command(lambda: _dry_run(words[1:]))  # all of them are Hydra's, also options such as --config-dir
+    options = _parser().parse_args(words)
     return run_command(lambda: int(options.command(options)))
 
 
@@ -32,7 +35,6 @@ def _parser() -> argparse.ArgumentParser:
         allow_abbrev=False,
     )
     dry.add_argument("words", nargs=argparse.REMAINDER, metavar="KEY=VALUE", help="as for dtoken -m")
-    dry.set_defaults(command=_dry_run)
     status = commands.add_parser(
         "status",
         help="how far a sweep is",
@@ -56,10 +58,10 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _dry_run(options: argparse.Namespace) -> int:
+def _dry_run(words: Sequence[str]) -> int:
     from dtoken.cli.dry_run import dry_run
 
-    return dry_run(options.words)
+    return dry_run(words)
 
 
 def _status(options: argparse.Namespace) -> int:

@@ -13,7 +13,7 @@ from dtoken.engine.checkpoint import Checkpoint, load_checkpoint, save_checkpoin
 from dtoken.engine.experiment import Experiment
 from dtoken.engine.recorder import Measurement, Record, record
 from dtoken.errors import InputError
-from dtoken.schedule.clock import UNLIMITED, Clock, Limits, advance, start_clock
+from dtoken.schedule.clock import NO_LIMITS, UNLIMITED, Clock, Limits, advance, start_clock
 from dtoken.schedule.events import Events
 from dtoken.schedule.stream import Start
 
@@ -159,6 +159,7 @@ def run(
         return Outcome(position.records, engine.models(position.t), failure)
     if not _regular(position.records, recording, rows):
         position.records.pop()  # measured only because the run ended there
+    _warm_up(experiment)
     began = time.perf_counter()
     for stretch, reached in _stretches(experiment, position, lambda clock: _next(recording, clock, rows, end)):
         engine.run(stretch, position.start, position.offset - stretch.size)
@@ -186,6 +187,14 @@ def run(
         position.records.append(record(experiment, position.clock, measured, position.wall))
         watch.record(position.records[-1])
     return Outcome(position.records, engine.models(position.t), failure)
+
+
+def _warm_up(experiment: Experiment) -> None:
+    """Compile what draws events and what keeps the time, so that the times of a run do not contain it."""
+    first = next(experiment.schedule.segments(experiment.start), None)
+    if first is not None:
+        clock = start_clock(experiment.n, len(experiment.start.positions))
+        advance(clock, first[0], experiment.costs, experiment.time, NO_LIMITS._replace(events=1))
 
 
 def _stretches(

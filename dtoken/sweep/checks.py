@@ -31,7 +31,7 @@ def prepare_jobs(configs: Iterable[Any], watcher: Watcher | None = None) -> None
     first: dict[tuple[str, str, float], Settings] = {}
     for config in configs:
         settings = settings_of(config)
-        key = store_key(settings.source, settings.partition, settings.labels)
+        key = f"{settings.store} {store_key(settings.source, settings.partition, settings.labels)}"
         problem = (key, settings.problem.loss, settings.problem.sigma)
         stores[key] += 1
         problems[problem] += 1

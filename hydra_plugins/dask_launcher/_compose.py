@@ -1,6 +1,5 @@
 """The configurations of jobs: composed once, hashed to their identity, sent to workers as bytes."""
 
-import copy
 import hashlib
 import json
 import pickle
@@ -11,7 +10,7 @@ from typing import Any
 
 from hydra.core.hydra_config import HydraConfig
 from hydra.types import HydraContext
-from omegaconf import DictConfig, OmegaConf, open_dict
+from omegaconf import DictConfig, OmegaConf, open_dict, read_write
 from omegaconf.errors import OmegaConfBaseException
 
 PLACEHOLDER = "-"  # for what depends on where and when a job runs
@@ -65,7 +64,7 @@ def unpacked(content: bytes) -> DictConfig:
 
 def give_number(config: DictConfig, index: int, directory: str, subdir: str | None = None) -> None:
     """Make ``config`` that of job number ``index`` of the sweep in ``directory``."""
-    with open_dict(config):
+    with read_write(config.hydra), open_dict(config.hydra):
         config.hydra.job.id = f"{config.hydra.job.name}_{index}"
         config.hydra.job.num = index
         config.hydra.sweep.dir = directory
@@ -81,13 +80,7 @@ def folder_of(config: DictConfig) -> str:
 
 def identity(config: DictConfig, ignore: Sequence[str]) -> str:
     """Hash of what a job computes: its resolved configuration without output paths, dates and keys to ``ignore``."""
-    config = copy.deepcopy(config)
-    give_number(config, 0, PLACEHOLDER, PLACEHOLDER)
-    with open_dict(config):
-        config.hydra.job.id = PLACEHOLDER
-        config.hydra.run.dir = PLACEHOLDER
-        config.hydra.runtime.output_dir = PLACEHOLDER
-    with _current(config), _timeless():
+    with _nowhere(config), _current(config), _timeless():
         content = _container({key: config._get_node(key) for key in config if key != "hydra"})
     for key in ignore:
         _remove(content, key.split("."))
@@ -123,11 +116,37 @@ def not_swept(ignore: Sequence[str], jobs: Sequence[Sequence[str]]) -> list[str]
 
 
 @contextmanager
+def _nowhere(config: DictConfig) -> Iterator[None]:
+    """Let a configuration not know where and as which job it runs; copying it would take longer than all the rest."""
+    hydra: Any = config.hydra
+    replaced: list[tuple[Any, str, Any]] = [
+        (hydra.job, "id", PLACEHOLDER),
+        (hydra.job, "num", 0),
+        (hydra.sweep, "dir", PLACEHOLDER),
+        (hydra.sweep, "subdir", PLACEHOLDER),
+        (hydra.run, "dir", PLACEHOLDER),
+        (hydra.runtime, "output_dir", PLACEHOLDER),
+    ]
+    before = [(node, key, node._get_node(key)._value()) for node, key, _ in replaced]  # interpolations as they are
+    _assign(hydra, replaced)
+    try:
+        yield
+    finally:
+        _assign(hydra, before)
+
+
+def _assign(hydra: DictConfig, values: Sequence[tuple[Any, str, Any]]) -> None:
+    with read_write(hydra), open_dict(hydra):
+        for node, key, value in values:
+            node[key] = value
+
+
+@contextmanager
 def _current(config: DictConfig) -> Iterator[None]:
     """Let ``${hydra:...}`` mean this configuration."""
-    singleton = HydraConfig.instance()
+    singleton: Any = HydraConfig.instance()
     before = singleton.cfg
-    singleton.set_config(config)
+    singleton.cfg = config  # set_config would copy it
     try:
         yield
     finally:

@@ -23,7 +23,7 @@ from hydra_plugins.dask_launcher._plan import Plan, Planner, open_manifest
 from hydra_plugins.dask_launcher._records import DONE, RUNNING, WAITING, Job, Manifest, only_driver, read_record
 from hydra_plugins.dask_launcher._returned import Returned
 from hydra_plugins.dask_launcher._screen import Screen, closing, opening, say, short
-from hydra_plugins.dask_launcher.cluster import Cluster
+from hydra_plugins.dask_launcher.cluster import Cluster, LocalWorkers, fork_server
 from hydra_plugins.dask_launcher.config import DaskLauncherConf
 from hydra_plugins.dask_launcher.errors import JobDied, SweepError
 
@@ -85,6 +85,8 @@ class Sweep:
     def __post_init__(self) -> None:
         self.compositions = Compositions(self.context, self.config)
         self.compositions.remember()
+        if isinstance(self.options.cluster, LocalWorkers) and self.options.dry_run is None:
+            fork_server.start()
 
     def launch(self, batch: Sequence[Sequence[str]], first: int) -> Sequence[JobReturn]:
         """Run a batch of jobs, whose first has the number ``first``."""

@@ -1,6 +1,8 @@
 """The files of a run say what happened, and a run that is taken up again ends as if it had never stopped."""
 
 import json
+import platform
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -116,6 +118,10 @@ def test_provenance_tells_where_it_comes_from(finished: Path) -> None:
     assert found["packages"]["numpy"] == np.__version__
     assert found["data"] == Path(summary["data"]["path"]).name
     assert found["started"] <= found["ended"]
+    assert found["seeds"] == {"schedule": found["seed"], "data": 0, "partition": 0}
+    assert found["host"] == platform.node()
+    assert found["command"] == sys.argv
+    assert {"git", "batch_job"} <= set(found)
     assert summary["graph"]["spectral_gap"] == 1.0
     assert summary["config"]["algorithm"] == {**summary["config"]["algorithm"], "tokens": 2}
 

@@ -25,6 +25,10 @@ def own_job(seconds: float = 0.0) -> str:
     return os.environ["SLURM_JOB_ID"]
 
 
+def pauses(dask_worker: Any) -> Any:
+    return dask_worker.memory_manager.memory_pause_fraction
+
+
 def poison() -> None:
     os._exit(1)
 
@@ -60,6 +64,7 @@ def test_a_worker_that_dies_is_started_again_in_its_job(site: Site, shared: Path
         client = connection.client
         client.wait_for_workers(2, timeout=60)
         (job,) = site.jobs()
+        assert set(client.run(pauses).values()) == {False}
         assert "CPUs/Task=2" in site.call("scontrol", "show", "job", job)
         dying = client.submit(poison, pure=False)
         time.sleep(1)

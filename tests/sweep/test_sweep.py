@@ -103,6 +103,7 @@ def test_only_what_is_new_runs_in_whatever_order(sweeps: Sweeps) -> None:
     assert status.out == "6/6 done   0 running   0 failed   0 waiting\n"
 
 
+@pytest.mark.timeout(900)
 def test_a_killed_driver_loses_no_run_and_runs_continue_from_their_checkpoints(sweeps: Sweeps) -> None:
     whole = sweeps.run(*FAULTY, "hydra.sweep.dir=whole", "+algorithm.what=ok1,ok2")
     assert whole.status == 0

@@ -21,7 +21,7 @@ NAMES = {
     ("gd", "ring"): "GD, ring",
     ("extra", None): "EXTRA",
 }
-COLUMNS = ("jumps", "gradients", "time")
+GRAPHS = ("complete", "ring")
 
 
 @dataclass(frozen=True)
@@ -31,6 +31,7 @@ class Curves:
     runs: Mapping[tuple[str, str, int], pd.DataFrame]
     rows: int  # of a node
     tau_comm: float
+    accuracy: float  # at which runs stop
     data: str
 
     def names(self, graph: str) -> list[str]:
@@ -59,7 +60,7 @@ def load_curves(sweep: Path, tau_comm: float | None = None) -> Curves:
     found: dict[tuple[str, str, int], pd.DataFrame] = {}
     times = [summary["config"]["time"]["tau_comm"] for summary in results.summaries.values()]
     wanted = max(set(times), key=times.count) if tau_comm is None else tau_comm
-    rows, data = 0, ""
+    rows, accuracy, data = 0, 0.0, ""
     for name, summary in results.summaries.items():
         config, algorithm = summary["config"], summary["config"]["algorithm"]
         variant = algorithm.get("tokens", algorithm.get("allreduce"))
@@ -67,6 +68,8 @@ def load_curves(sweep: Path, tau_comm: float | None = None) -> Curves:
         if key not in NAMES or config["time"]["tau_comm"] != wanted:
             continue
         trajectory = results.trajectories[results.trajectories["run"] == name].reset_index(drop=True)
-        found[config["graph"]["kind"], NAMES[key], config["seed"]] = trajectory
+        graphs = GRAPHS if summary["algorithm"] == "gd" else (config["graph"]["kind"],)  # gd does not use the graph
+        found |= {(graph, NAMES[key], config["seed"]): trajectory for graph in graphs}
         rows, data = summary["data"]["rows"] // summary["data"]["nodes"], config["data"]["kind"]
-    return Curves(found, rows, wanted, data)
+        accuracy = config["stop"]["suboptimality"]
+    return Curves(found, rows, wanted, accuracy, data)

@@ -34,13 +34,13 @@ def panel(axes: Axes, curves: Curves, graph: str, column: str) -> None:
     for name in curves.names(graph):
         colour, dashes = STYLES[name]
         runs = curves.of(graph, name)
-        levels = np.logspace(1.3, np.log10(max(1e-6, min(run["suboptimality"].min() for run in runs))), 120)
+        levels = np.logspace(1.3, np.log10(max(curves.accuracy, min(run["suboptimality"].min() for run in runs))), 120)
         crossings = [[_crossing(run[column], run["suboptimality"], level) for level in levels] for run in runs]
         axes.plot(np.median(crossings, axis=0), levels, dashes, color=colour, label=name, linewidth=1.6)
         if len(runs) > 1:
             low, high = np.min(crossings, axis=0), np.max(crossings, axis=0)
             axes.fill_betweenx(levels, low, high, color=colour, alpha=0.15, linewidth=0)
-    axes.set(xscale="log", yscale="log", ylim=(1e-6, 20))
+    axes.set(xscale="log", yscale="log", ylim=(curves.accuracy, 20))
     axes.grid(True, which="major", color="0.92")
 
 

@@ -31,8 +31,7 @@ LEAVING = "hydra_plugins.dask_launcher.cluster.leaving"
 CONFIGURATION = {
     # The keeper replaces jobs; Dask cancels one only when its worker has left without the job's end.
     "distributed.deploy.lost-worker-timeout": "60s",
-    # Jobs are lost for reasons that are no fault of the tasks that they run or were going to run.
-    "distributed.scheduler.allowed-failures": 10,
+    "distributed.scheduler.allowed-failures": 0,  # a task whose worker died is not Dask's to repeat
 }
 # What a job gets from keys of ours, never from options.
 OURS = {"processes", "nanny", "cores", "memory", "queue", "account", "project", "walltime", "security", "python"} | {
@@ -71,7 +70,7 @@ class Jobs:
     shared
         Folder that all nodes see, for these credentials; None: ``.dask-launcher`` in the home directory.
     scratch
-        Folder on a node's own disk for what does not fit into memory; None: the node's temporary directory.
+        Folder on a node's own disk for files of a worker; None: the node's temporary directory.
     logs
         Folder for what jobs print; None: ``workers`` in the directory of a sweep, else ``logs`` in ``shared``.
     dashboard

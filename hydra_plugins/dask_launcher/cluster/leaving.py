@@ -13,6 +13,7 @@ import time
 from contextlib import suppress
 from typing import Any
 
+import dask
 from distributed import Nanny, Worker
 from distributed.core import Status
 
@@ -25,6 +26,11 @@ _nannies: list[Nanny] = []
 
 class LeavingWorker(Worker):
     """A worker that leaves in good order on a signal and at the end of its lifetime."""
+
+    def __init__(self, *arguments: Any, **keywords: Any) -> None:
+        # Nothing here is spilled, and no task waits for memory: a worker has room, or its nanny starts it again.
+        with dask.config.set({f"distributed.worker.memory.{key}": False for key in ("target", "spill", "pause")}):
+            super().__init__(*arguments, **keywords)
 
     async def start_unsafe(self) -> Any:
         """Start, and listen for signals."""

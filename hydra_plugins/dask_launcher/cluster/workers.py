@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from hydra_plugins.dask_launcher.cluster import fork_server
 from hydra_plugins.dask_launcher.cluster.connection import (
     DASHBOARD,
     Connection,
@@ -67,9 +68,10 @@ class LocalWorkers:
         from distributed import Client, LocalCluster
 
         workers = self.workers or WORKERS
+        fork_server.start()
         with (
             quiet(),
-            dask.config.set(DASK),
+            dask.config.set(DASK | fork_server.configuration()),
             LocalCluster(
                 n_workers=workers,
                 threads_per_worker=self.threads,

@@ -1,0 +1,138 @@
+"""Identity, folders, manifest and lock of a sweep, without running anything."""
+
+import json
+from pathlib import Path
+
+import pytest
+from hydra.conf import HydraConf
+from hydra.core.utils import setup_globals
+from omegaconf import DictConfig, OmegaConf
+
+from hydra_plugins.dask_launcher._cluster import cluster_of
+from hydra_plugins.dask_launcher._compose import identity
+from hydra_plugins.dask_launcher._plan import Plan, Planner, open_manifest
+from hydra_plugins.dask_launcher._records import (
+    DONE,
+    Job,
+    Manifest,
+    driver_lives,
+    only_driver,
+    read_manifest,
+    write_record,
+)
+from hydra_plugins.dask_launcher.cluster import Jobs, Scheduler
+
+SUBDIR = "${hydra.job.num}"
+
+
+def composed(task: dict[str, object], words: list[str], subdir: str = SUBDIR) -> DictConfig:
+    """What Hydra composes, as far as it matters."""
+    setup_globals()
+    config = OmegaConf.create(task | {"hydra": OmegaConf.structured(HydraConf)})
+    config.hydra.job.name = "app"
+    config.hydra.sweep.subdir = subdir
+    config.hydra.overrides.task = words
+    return config
+
+
+class Fixed:
+    """Compositions of jobs ``a=1``, ``a=2``, ..."""
+
+    def __init__(self, subdir: str = SUBDIR) -> None:
+        self.subdir = subdir
+
+    def compose(self, words: list[str]) -> DictConfig:
+        return composed({"a": words[0], "here": "${hydra:runtime.output_dir}"}, list(words), self.subdir)
+
+
+def plan(folder: Path, values: str, *, resume: bool = True, subdir: str = SUBDIR, first: int = 0) -> Plan:
+    manifest = open_manifest(folder, resume)
+    batch = [[f"a={value}"] for value in values]
+    found = Planner(manifest, "all", resume, []).plan(batch, first, Fixed(subdir))  # type: ignore[arg-type]
+    for job in found.todo:
+        (folder / job.folder).mkdir(parents=True, exist_ok=True)
+        job.status = DONE
+    manifest.save()
+    return found
+
+
+def test_identity_is_what_a_job_computes_and_nothing_else() -> None:
+    task = {"a": 1, "b": "${a}", "where": "${hydra:runtime.output_dir}/x", "at": "${now:%S}", "how": {"threads": 1}}
+    same = composed(dict(reversed(task.items())), ["other"])
+    same.hydra.runtime.output_dir, same.hydra.sweep.dir, same.hydra.job.num = "/elsewhere", "/there", 17
+    assert identity(composed(task, []), []) == identity(same, [])
+    assert identity(composed(task, []), []) != identity(composed(task | {"a": 2}, []), [])
+    other = composed(task | {"how": {"threads": 2}}, [])
+    assert identity(composed(task, []), []) != identity(other, [])
+    assert identity(composed(task, []), ["how.threads"]) == identity(other, ["how.threads"])
+    assert identity(composed({"a": "${no.such.key}"}, []), [])  # a job that never looks at it is fine
+
+
+def test_new_points_get_new_folders_and_known_ones_keep_theirs(tmp_path: Path) -> None:
+    assert [job.folder for job in plan(tmp_path, "12").todo] == ["0", "1"]
+    again = plan(tmp_path, "3214")
+    assert [job.folder for job in again.jobs] == ["2", "1", "0", "3"]
+    assert [job.folder for job in again.todo] == ["2", "3"]
+    (tmp_path / "1").rmdir()  # by hand, to have it run again
+    assert [job.folder for job in plan(tmp_path, "12").todo] == ["1"]
+
+
+def test_what_somebody_else_left_is_not_overwritten(tmp_path: Path) -> None:
+    (tmp_path / "0").mkdir()
+    assert [job.folder for job in plan(tmp_path, "12").todo] == ["1", "2"]
+    assert [job.folder for job in plan(tmp_path, "34", subdir="mine").todo] == ["mine", "mine-1"]
+
+
+def test_equal_points_of_one_sweep_are_different_jobs(tmp_path: Path) -> None:
+    assert [job.folder for job in plan(tmp_path, "11").todo] == ["0", "1"]
+    assert plan(tmp_path, "11").todo == []
+    assert [job.folder for job in plan(tmp_path, "111").todo] == ["2"]
+
+
+def test_without_resuming_everything_is_as_hydra_has_it(tmp_path: Path) -> None:
+    plan(tmp_path, "12", resume=False)
+    assert [job.folder for job in plan(tmp_path, "21", resume=False).todo] == ["0", "1"]
+    assert [job.folder for job in plan(tmp_path, "3", resume=False, first=4).todo] == ["4"]
+
+
+def test_a_record_is_newer_than_the_manifest(tmp_path: Path) -> None:
+    jobs = [Job(id, index, str(index), []) for index, id in enumerate("abc")]
+    Manifest(tmp_path, ["app"], "/", "then", jobs).save()
+    (tmp_path / ".jobs").mkdir()
+    for index, status in enumerate(["done", "failed"]):
+        (tmp_path / str(index)).mkdir()
+        write_record(tmp_path, index, {"id": "abc"[index], "status": status, "attempt": 1, "error": None})
+    write_record(tmp_path, 2, {"id": "another", "status": "done", "attempt": 1})  # of another job
+    assert [job.status for job in open_manifest(tmp_path, resume=True).jobs] == ["done", "failed", "waiting"]
+
+
+def test_a_damaged_manifest_is_said(tmp_path: Path) -> None:
+    assert read_manifest(tmp_path) is None
+    (tmp_path / "manifest.json").write_text('{"format": 1, ')
+    with pytest.raises(ValueError, match=r"is damaged; delete it, or use another hydra.sweep.dir"):
+        read_manifest(tmp_path)
+    (tmp_path / "manifest.json").write_text(json.dumps({"format": 2}))
+    with pytest.raises(ValueError, match=r"has format 2"):
+        read_manifest(tmp_path)
+
+
+def test_there_is_one_driver(tmp_path: Path) -> None:
+    assert not driver_lives(tmp_path)
+    with only_driver(tmp_path):
+        assert driver_lives(tmp_path)
+        with pytest.raises(ValueError, match=r"process \d+ on .* is running the sweep"), only_driver(tmp_path):
+            pass
+    assert not driver_lives(tmp_path)
+
+
+def test_the_cluster_that_options_describe() -> None:
+    address = cluster_of("tcp://host:8786", None, None, {"tls": False})
+    assert isinstance(address, Scheduler)
+    assert address.address == "tcp://host:8786"
+    slurm = cluster_of("slurm", 3, "2GB", {"kind": "slurm", "workers": 7, "shared": "/nfs", "job_cpu": 2})
+    assert isinstance(slurm, Jobs)
+    assert (slurm.workers, slurm.memory, slurm.shared, slurm.options) == (3, "2GB", Path("/nfs"), {"job_cpu": 2})
+    with pytest.raises(ValueError, match=r"hydra.launcher.cluster=slrum is not known; use one of local, slurm"):
+        cluster_of("slrum", None, None, {})
+    with pytest.raises(ValueError, match=r"hydra.launcher.options.queue means nothing to hydra.launcher.cluster=local"):
+        cluster_of("local", None, None, {"queue": "short"})

@@ -1,0 +1,96 @@
+"""The paper's experiment: what counts as a curve, and when a sentence holds."""
+
+import sys
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from tests.conftest import ROOT
+from tests.sweep.made import config, write_run
+
+
+@pytest.fixture
+def workflow(monkeypatch: pytest.MonkeyPatch) -> dict[str, ModuleType]:
+    """The scripts of workflows/paper, which import each other by name."""
+    monkeypatch.syspath_prepend(str(ROOT / "workflows" / "paper"))
+    import claims  # type: ignore[import-not-found]
+    import curves  # type: ignore[import-not-found]
+
+    yield {"claims": claims, "curves": curves}
+    for name in ("claims", "curves"):
+        sys.modules.pop(name, None)
+
+
+def trajectory(jumps: float) -> pd.DataFrame:
+    """Suboptimality 1, 0.1, 0.01, 0.001 after 1, 2, 3, 4 times so many jumps."""
+    table = pd.DataFrame({"suboptimality": [1.0, 0.1, 0.01, 0.001]})
+    for name in ("event", "jumps", "messages", "gradients", "passes", "time", "wall"):
+        table[name] = jumps * (table.index + 1)
+    return table.assign(objective=0.0, distance=0.0, consensus=0.0)
+
+
+def settings(algorithm: str, seed: int, graph: str, tokens: int = 1, **more: Any) -> Any:
+    """A run that stops at 1e-3."""
+    made = config(algorithm, tokens=tokens, graph=graph, seed=seed)
+    made["algorithm"] = {"_target_": f"dtoken.algorithms.{algorithm}.X{algorithm}", **more}
+    if algorithm in ("token", "tvr"):
+        made["algorithm"]["tokens"] = tokens
+    return made | {"stop": {"suboptimality": 1e-3}, "time": {"tau_comm": 1000.0}, "data": {"kind": "made"}}
+
+
+def add(sweep: Path, jumps: float, algorithm: str, seed: int = 0, graph: str = "complete", **more: Any) -> None:
+    folder = sweep / str(len(list(sweep.iterdir())))
+    write_run(folder, settings(algorithm, seed, graph, **more), trajectory(jumps), algorithm=algorithm)
+
+
+def test_the_first_crossing_of_the_middle_seed_counts(workflow: dict[str, ModuleType], tmp_path: Path) -> None:
+    for seed, jumps in enumerate((50, 10, 20)):
+        add(tmp_path, jumps, "tvr", seed, tokens=4)
+    add(tmp_path, 7, "gd", allreduce="ring")
+    curves = workflow["curves"].load_curves(tmp_path)
+    assert curves.accuracy == 1e-3
+    assert curves.names("complete") == ["TVR, K=4", "GD, ring"]
+    assert curves.names("ring") == ["GD, ring"]  # it does not use the graph
+    assert curves.needed("complete", "TVR, K=4", "jumps", 0.05) == 3 * 20
+    assert curves.needed("complete", "TVR, K=4", "jumps", 1e-9) == float("inf")
+
+
+@pytest.mark.parametrize(
+    ("amounts", "verdict"),
+    [
+        ({"a": {0.1: 10, 0.001: 10}, "b": {0.1: 19, 0.001: 19}}, "holds"),
+        ({"a": {0.1: 10, 0.001: 10}, "b": {0.1: 21, 0.001: 19}}, "holds at 0.001 only"),
+        ({"a": {0.1: 10, 0.001: 10}, "b": {0.1: 21, 0.001: float("inf")}}, "does not hold"),
+    ],
+)
+def test_a_sentence_is_judged_at_both_accuracies(
+    workflow: dict[str, ModuleType], amounts: dict[str, dict[float, float]], verdict: str
+) -> None:
+    claims = workflow["claims"]
+
+    class Made:
+        accuracy = 0.001
+
+        def needed(self, graph: str, name: str, column: str, accuracy: float) -> float:
+            return amounts[name][round(accuracy, 6)]
+
+    claim = claims.Claim("alike", "complete", "jumps", "within 2 ({})", claims.spread(("a", "b"), 2.0), "because")
+    judged = claims.judge(claim, Made())
+    assert judged.verdict == verdict
+    assert judged.why == ("" if verdict == "holds" else "because")
+
+
+def test_the_inequalities_are_what_their_names_say(workflow: dict[str, ModuleType]) -> None:
+    claims = workflow["claims"]
+    amount = {"a": 10.0, "b": 12.0, "c": 30.0}.__getitem__
+    assert claims.below(("a", "b"), ("c",))(amount) == (True, 0.4)
+    assert claims.below(("a", "c"), ("b",))(amount) == (False, 2.5)
+    assert claims.near(("a", "c"), "b", 2.0)(amount) == (False, 2.5)
+    assert claims.near(("a",), "b", 1.5)(amount)[0]
+    assert claims.pairs(("a", "b"), ("b", "c"), 1.0)(amount)[0]
+    assert not claims.pairs(("a", "c"), ("b", "b"), 1.0)(amount)[0]
+    assert claims.not_faster("b", "a", 0.8)(amount)[0]
+    assert not claims.not_faster("a", "c", 0.8)(amount)[0]

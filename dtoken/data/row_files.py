@@ -75,15 +75,15 @@ class RowFiles:
         while start < len(spans.node):
             stop = int(np.searchsorted(chunks[1], chunks[0][start] + self._most // 2, "left"))
             stop = max(stop, start + 1)
-            self._make_open(np.unique(np.concatenate([column[start:stop] for column in chunks])))
+            self._make_open(np.unique(np.concatenate([_distinct(column[start:stop]) for column in chunks])))
             self._read_opened(spans.between(start, stop), data, indices)
             start = stop
 
     def _chunks_of(self, spans: Spans) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Numbers of the first and the last chunk of each row: a row may lie in several."""
-        size, first = self._chunk[spans.node], self._first[spans.node]
-        last_entry = spans.entry + np.maximum(spans.size, 1) - 1
-        return first + spans.entry // size, first + last_entry // size
+        found = np.empty((2, len(spans.node)), np.int64)
+        _chunks(spans, self._chunk, self._first, found)
+        return found[0], found[1]
 
     def _make_open(self, chunks: NDArray[np.int64]) -> None:
         for chunk in chunks.tolist():
@@ -160,13 +160,35 @@ def open_for_reading(path: os.PathLike[str]) -> int:
     return handle
 
 
+def _distinct(ordered: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The different numbers of a list in increasing order."""
+    return ordered[np.flatnonzero(np.diff(ordered, prepend=-1))]
+
+
+@compiled
+def _chunks(spans: Any, size: Any, first: Any, out: Any) -> None:
+    for k in range(len(spans.node)):
+        node = spans.node[k]
+        out[0, k] = first[node] + spans.entry[k] // size[node]
+        out[1, k] = first[node] + (spans.entry[k] + max(spans.size[k], 1) - 1) // size[node]
+
+
 @compiled
 def row_digest(bits: NDArray[np.uint64], indices: NDArray[np.uint32], start: int, stop: int) -> np.uint32:
     """A digest of the entries from ``start`` to before ``stop``; ``bits`` are the values as integers."""
-    state = np.uint64(0xCBF29CE484222325)
-    for k in range(start, stop):
-        state = (state ^ bits[k] ^ (np.uint64(indices[k]) << np.uint64(20))) * np.uint64(0x9E3779B97F4A7C15)
-        state ^= state >> np.uint64(29)
+    prime, shift = np.uint64(0x9E3779B97F4A7C15), np.uint64(20)
+    a = b = c = d = np.uint64(0xCBF29CE484222325)
+    whole = start + (stop - start) // 4 * 4
+    for k in range(start, whole, 4):  # four lanes, or every multiplication would wait for the one before
+        a = (a ^ bits[k] ^ (np.uint64(indices[k]) << shift)) * prime
+        b = (b ^ bits[k + 1] ^ (np.uint64(indices[k + 1]) << shift)) * prime
+        c = (c ^ bits[k + 2] ^ (np.uint64(indices[k + 2]) << shift)) * prime
+        d = (d ^ bits[k + 3] ^ (np.uint64(indices[k + 3]) << shift)) * prime
+    for k in range(whole, stop):
+        a = (a ^ bits[k] ^ (np.uint64(indices[k]) << shift)) * prime
+    state = np.uint64(stop - start)
+    for lane in (a, b, c, d):  # the high bits, into which a lane carries its changes, back to the low ones
+        state = (state ^ lane ^ (lane >> np.uint64(32))) * prime
     return np.uint32(state >> np.uint64(32))
 
 

@@ -24,7 +24,8 @@ from dtoken.problem.hosted import HostedRows
 from dtoken.problem.kernels import squared_norms
 from dtoken.problem.losses import Loss
 
-ROW_BYTES = 40  # y, q, start, stop, place in the store, digest
+ROW_BYTES = 41  # y, q, start, stop, place in the store, digest, rank
+UNKNOWN = 255  # as a rank: no use is known
 PIECE_ENTRIES = 1 << 20  # of a part of the arena, unless a single step needs more, or there is less memory
 
 Rows = NDArray[np.int64]
@@ -76,6 +77,7 @@ class RowCache:
         )
         self._home = np.empty(first[-1], np.uint32)  # first entry of each row inside its node
         self._digest = np.empty(first[-1], np.uint32)
+        self._rank = np.full(first[-1], UNKNOWN, np.uint8)  # scratch: which of the next pieces uses a row first
         self._scan(store, nodes)
         if sample is not None and sample.rows > 1:
             norms.fill(0.0)
@@ -131,78 +133,132 @@ class RowCache:
         later
             The rows of the pieces after it, as far as they are known, each in increasing order.
         """
-        turn, size = self._turn % len(self._contents), self.piece
+        turn, size, rows = self._turn % len(self._contents), self.piece, self.rows
         if self.sizes(needed).sum() > size:
             raise ValueError(f"{len(needed)} rows do not fit into a part of {size} entries")
-        following = (turn + 1) % len(self._contents)
-        where = self.rows.start[needed]
-        # a floor division by the size is the number of the part; negative: not in memory
-        moved, lacking = needed[where // size == following], needed[where < 0]
         own = self._contents[turn]
-        own = own[self.rows.start[own] // size == turn]  # others were copied to another part meanwhile
-        room = size - int(self.sizes(moved).sum() + self.sizes(lacking).sum())
-        stays = self._staying(own, [needed, *later], room)
-        kept = own[stays]
-        placed = np.concatenate([kept, moved, lacking])
-        sizes = self.sizes(placed)
-        start = turn * size + np.cumsum(sizes) - sizes
-        copied = len(kept) + len(moved)
+        uses, bounds = np.concatenate([needed, *later]), np.cumsum([0, len(needed), *map(len, later)])
+        arena = (rows.start, rows.stop, size, turn, len(self._contents))
+        placed, sizes, start, copied, dropped = _arrange(needed, own, uses, bounds, self._rank, *arena)
         try:
-            _copy(self.rows.data, self.rows.indices, self.rows.start[placed[:copied]], start[:copied], sizes[:copied])
-            self._read(lacking, sizes[copied:], start[copied:])
+            _copy(rows.data, rows.indices, rows.start, placed[:copied], start, sizes)
+            spans = _spans(placed[copied:], sizes[copied:], start[copied:], rows.first, self._home, self._digest)
+            self._files.read(Spans(*spans), rows.data, rows.indices)
         except BaseException:
-            self._forget(own)  # they may be overwritten; the piece that is at work does not use them
+            _forget(own[rows.start[own] // size == turn], rows.start, rows.stop)  # the piece at work does not use them
             raise
-        return Change(own[~stays], placed, start)
-
-    def _staying(self, own: Rows, uses: Sequence[Rows], room: int) -> NDArray[np.bool_]:
-        """Which of the rows of a part stay: those that are used soonest, as many as there is room for."""
-        rank = np.full(len(own), len(uses))
-        for number, rows in reversed(list(enumerate(uses))):
-            rank[_among(own, rows)] = number
-        order = np.argsort(rank, kind="stable")
-        stays = np.zeros(len(own), np.bool_)
-        stays[order[np.cumsum(self.sizes(own[order])) <= room]] = True
-        return stays
-
-    def _read(self, rows: Rows, sizes: NDArray[np.int64], start: NDArray[np.int64]) -> None:
-        node = np.searchsorted(self.rows.first, rows, "right") - 1
-        spans = Spans(node, self._home[rows].astype(np.int64), sizes, self._digest[rows], start)
-        self._files.read(spans, self.rows.data, self.rows.indices)
-        self.entries_read += int(sizes.sum())
+        self.entries_read += int(sizes[copied:].sum())
+        return Change(dropped, placed, start)
 
     def commit(self, change: Change) -> None:
         """Let the table say where the rows are now; no piece is at work."""
-        self._forget(change.dropped)
-        sizes = self.sizes(change.placed)
-        self.rows.start[change.placed] = change.start
-        self.rows.stop[change.placed] = change.start + sizes
+        _forget(change.dropped, self.rows.start, self.rows.stop)
+        _place(change.placed, change.start, self.rows.start, self.rows.stop)
         self._contents[self._turn % len(self._contents)] = change.placed
         self._turn += 1
-
-    def _forget(self, rows: Rows) -> None:
-        self.rows.start[rows] = -1 - self.sizes(rows)
-        self.rows.stop[rows] = -1
 
     def close(self) -> None:
         """Close all files."""
         self._files.close()
 
 
-def _among(rows: Rows, ordered: Rows) -> NDArray[np.bool_]:
-    """Which of the rows occur in a list in increasing order."""
-    if len(ordered) == 0:
-        return np.zeros(len(rows), np.bool_)
-    place = np.minimum(np.searchsorted(ordered, rows), len(ordered) - 1)
-    return np.asarray(ordered[place] == rows)
+@compiled
+def _arrange(
+    needed: Any, own: Any, uses: Any, bounds: Any, rank: Any, start: Any, stop: Any, size: int, turn: int, parts: int
+) -> tuple[Any, Any, Any, int, Any]:
+    """Who lies where in the part whose turn it is.
+
+    Returns the rows in their new order (those that stay, those copied from the part that is next, those to be read),
+    their sizes and places, how many of them are not read, and the rows that are dropped. ``uses`` are the rows of the
+    piece and of the ones after it, from bounds[k] to before bounds[k + 1]; ``rank`` is all UNKNOWN before and after.
+    """
+    low, following = turn * size, (turn + 1) % parts * size
+    for level in range(len(bounds) - 2, -1, -1):
+        for k in range(bounds[level], bounds[level + 1]):
+            rank[uses[k]] = level
+    moved, lacking = np.empty(len(needed), np.int64), np.empty(len(needed), np.int64)
+    moves = lacks = 0
+    room = size
+    for r in needed:
+        if start[r] < 0:
+            lacking[lacks], room = r, room - abs(stop[r] - start[r])
+            lacks += 1
+        elif following <= start[r] < following + size:
+            moved[moves], room = r, room - (stop[r] - start[r])
+            moves += 1
+    unknown = len(bounds) - 1
+    level_of, sizes_own = np.full(len(own), UNKNOWN, np.uint8), np.empty(len(own), np.int64)
+    here = 0
+    for k in range(len(own)):
+        r = own[k]
+        if low <= start[r] < low + size:  # else it was copied elsewhere
+            level_of[k], sizes_own[k] = min(rank[r], unknown), stop[r] - start[r]
+            here += 1
+    stays = np.zeros(len(own), np.bool_)
+    staying, full = 0, False
+    for level in range(unknown + 1):
+        for k in range(len(own)):
+            if level_of[k] == level and not full:
+                full = sizes_own[k] > room
+                if not full:
+                    stays[k], room = True, room - sizes_own[k]
+                    staying += 1
+    for r in uses:
+        rank[r] = UNKNOWN
+    placed, dropped = np.empty(staying + moves + lacks, np.int64), np.empty(here - staying, np.int64)
+    count = drops = 0
+    for k in range(len(own)):
+        if stays[k]:
+            placed[count] = own[k]
+            count += 1
+        elif level_of[k] != UNKNOWN:
+            dropped[drops] = own[k]
+            drops += 1
+    placed[staying : staying + moves] = moved[:moves]
+    placed[staying + moves :] = lacking[:lacks]
+    sizes, target = np.empty(len(placed), np.int64), np.empty(len(placed), np.int64)
+    end = low
+    for k in range(len(placed)):
+        sizes[k] = abs(stop[placed[k]] - start[placed[k]])
+        target[k] = end
+        end += sizes[k]
+    return placed, sizes, target, staying + moves, dropped
 
 
 @compiled
-def _copy(data: Any, indices: Any, source: Any, target: Any, size: Any) -> None:
+def _spans(rows: Any, sizes: Any, target: Any, first: Any, home: Any, digest: Any) -> tuple[Any, Any, Any, Any, Any]:
+    """What to read for rows in increasing order."""
+    node, entry, expected = np.empty(len(rows), np.int64), np.empty(len(rows), np.int64), np.empty(len(rows), np.uint32)
+    i = 0
+    for k in range(len(rows)):
+        while rows[k] >= first[i + 1]:
+            i += 1
+        node[k], entry[k], expected[k] = i, home[rows[k]], digest[rows[k]]
+    return node, entry, sizes, expected, target
+
+
+@compiled
+def _forget(rows: Any, start: Any, stop: Any) -> None:
+    """Rows are not in memory any more; their sizes stay known."""
+    for r in rows:
+        start[r], stop[r] = -1 - abs(stop[r] - start[r]), -1
+
+
+@compiled
+def _place(rows: Any, target: Any, start: Any, stop: Any) -> None:
+    """Rows are in memory at ``target``."""
+    for k in range(len(rows)):
+        r = rows[k]
+        size = abs(stop[r] - start[r])
+        start[r], stop[r] = target[k], target[k] + size
+
+
+@compiled
+def _copy(data: Any, indices: Any, start: Any, rows: Any, target: Any, sizes: Any) -> None:
     """Copy rows, one after the other: a row may move down by less than its length."""
-    for row in range(len(source)):
-        shift = source[row] - target[row]
+    for k in range(len(rows)):
+        shift = start[rows[k]] - target[k]
         if shift != 0:
-            for entry in range(target[row], target[row] + size[row]):
+            for entry in range(target[k], target[k] + sizes[k]):
                 data[entry] = data[entry + shift]
                 indices[entry] = indices[entry + shift]

@@ -36,7 +36,7 @@ def test_the_state_is_that_of_the_method() -> None:
     need = paper_size()
     theta, margins, copies = (500 + 4) * 47_236 * 8, 2 * 200_000 * 8, (500 + 8) * 47_236 * 8
     assert need.state == theta + margins + copies
-    assert need.tables == 200_000 * (40 + 16)
+    assert need.tables == 200_000 * (41 + 16)
     assert need.everything == need.state + need.tables + 16 * MB + 12 * 29_000 * 500
     assert (need.rows, need.nonzeros, need.largest) == (200_000, 14_500_000, 0)
 

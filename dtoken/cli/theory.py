@@ -80,8 +80,8 @@ def lines(tables: Sequence[Mapping[str, float | str]], titles: Sequence[str]) ->
 
     Examples
     --------
-    >>> lines([{"kappa": 3.0, "basis": "proved"}, {"rho": 0.25}], ["tvr", "tavr"])
-    ['        tvr   tavr', 'kappa     3      -', 'rho       -   0.25', 'basis (tvr): proved']
+    >>> lines([{"kappa": 3.0, "basis": "proved"}, {"kappa": 3.0, "rho": 0.25}], ["tvr", "tavr"])
+    ['        tvr   tavr', 'kappa     3      3', 'rho       -   0.25', 'basis (tvr): proved']
     """
     rows = [("", *titles)] if any(titles) else []
     for quantity in quantities(tables):

@@ -7,6 +7,8 @@ from hydra.core.plugins import Plugins
 from hydra.plugins.launcher import Launcher
 from hydra.test_utils.launcher_common_tests import BatchedSweeperTestSuite, IntegrationTestSuite, LauncherTestSuite
 from hydra.test_utils.test_utils import chdir_plugin_root  # noqa: F401
+from hydra.version import VersionBase
+from packaging.version import Version
 
 from hydra_plugins.dask_launcher.launcher import DaskLauncher
 
@@ -20,6 +22,7 @@ WORKERS = "hydra.launcher.workers=1"
 @pytest.fixture
 def in_empty_folder(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(VersionBase.instance(), "version_base", Version("1.1"))  # as long as no application has a say
 
 
 def test_hydra_finds_the_launcher() -> None:

@@ -52,7 +52,7 @@ def tables(sweep: Path) -> dict[str, pd.DataFrame]:
     return {path.parent.name: pd.read_parquet(path) for path in sweep.glob("*/trajectory.parquet")}
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")  # while it is there, an event loop runs, and other tests want their own
 def browser() -> Iterator[Any]:
     """Headless Chromium: that of the system, or DTOKEN_CHROMIUM."""
     names = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")

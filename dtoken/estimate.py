@@ -25,8 +25,8 @@ def memory_estimate(settings: Settings) -> MemoryNeed | None:
     >>> settings = make_settings(data={"kind": "rcv1_like", "rows": 1_000_000}, nodes=500, engine={"memory": "200MB"})
     >>> need = memory_estimate(settings)
     >>> print(need.refusal(200_000_000))
-    The state of 500 nodes with 47,236 features and 1,000,000 rows needs 395 MB, ...: 467 MB of the 200 MB budget. Use
-    engine.memory>=514MB, fewer nodes, or more workers
+    The state of 500 nodes with 47,236 features and 1,000,000 rows needs 395 MB, ...: 468 MB of the 200 MB budget. Use
+    engine.memory>=515MB, fewer nodes, or more workers
     """
     sizes = data_sizes(settings)
     return None if sizes is None else _of_process(settings, *sizes)

@@ -33,7 +33,7 @@ def main(cfg: DictConfig) -> float:
         case "kill":
             os.kill(os.getpid(), signal.SIGKILL)
         case "crash":
-            os.kill(os.getpid(), signal.SIGSEGV)
+            signal.raise_signal(signal.SIGSEGV)  # in this thread, before the next line
         case "memory":
             hoard = []
             while True:

@@ -34,11 +34,12 @@ from dtoken.engine.local import LocalEngine
 from dtoken.engine.memory import memory_need
 from dtoken.engine.recorder import Record
 from dtoken.graph import build, walk
+from dtoken.preparation import prepare_run
 from dtoken.problem.finite_sum import FiniteSum
 from dtoken.problem.losses import get_loss
 from dtoken.schedule.events import LOCAL
 from dtoken.schedule.stream import Start
-from dtoken.session import execute, prepare_run
+from dtoken.session import execute
 
 SIZES = {  # rows, budget in MB, seconds of each turn, events of the long run
     "small": (300_000, 80, 3.0, 10**7),

@@ -113,8 +113,9 @@ def run(
     from dtoken.config.sections import Schedule
     from dtoken.config.settings import make_settings
     from dtoken.outputs import earlier_summary, is_over
+    from dtoken.preparation import prepare_run
     from dtoken.result import Result
-    from dtoken.session import execute, prepare_run
+    from dtoken.session import execute
 
     settings = make_settings(
         data=data,
@@ -191,7 +192,7 @@ def predict(
     import pandas as pd
 
     from dtoken.config.settings import make_settings
-    from dtoken.session import prepare_run
+    from dtoken.preparation import prepare_run
     from dtoken.theory.table import quantities, theory_table
 
     methods: Sequence[Any] = algorithm if isinstance(algorithm, list) else [algorithm]

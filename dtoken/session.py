@@ -5,23 +5,16 @@ import json
 import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
 from dtoken import outputs, summary
-from dtoken.compiled import is_cached
 from dtoken.config.sections import Local
 from dtoken.config.settings import Settings
 from dtoken.config.values import plain
-from dtoken.data.build import Watcher
-from dtoken.data.ingest import default_store_root, ingest, store_key
-from dtoken.data.remote import open_store
-from dtoken.data.store import ShardStore
-from dtoken.engine.executor import executor
-from dtoken.engine.experiment import Experiment, prepare, with_p_comm
 from dtoken.engine.facts import speed, worker_facts
 from dtoken.engine.faults import Faults
 from dtoken.engine.local import LocalEngine
@@ -30,40 +23,18 @@ from dtoken.engine.recorder import Record
 from dtoken.engine.run import Outcome, Stop, Watch, run
 from dtoken.engine.timing import Choice, choose
 from dtoken.errors import InputError
-from dtoken.estimate import memory_estimate, store_need
-from dtoken.graph.topologies import build
-from dtoken.graph.walks import Walk, walk
+from dtoken.estimate import store_need
 from dtoken.memory_samples import MemorySamples
-from dtoken.problem.finite_sum import FiniteSum
-from dtoken.problem.losses import get_loss
+from dtoken.preparation import Prepared, chosen, is_auto
 from dtoken.provenance import now, provenance
 from dtoken.result import Result
-from dtoken.schedule.events import DELIVER, LOAD, LOCAL, MEET, MOVE, VISIT, Events, no_events
+from dtoken.schedule.events import Events, no_events
 from dtoken.schedule.samples import Samples
 
 if TYPE_CHECKING:
     from distributed import Client
 
     from dtoken.engine.dask_engine import DaskEngine
-
-
-LONG_MODEL = 2000  # features from which mixing a token and a node is worth a thread of its own
-LONG_GRADIENT = 20_000  # non-zeros from which the gradient of a node or of a block is
-KEPT = 256 * 1024**2  # bytes of rows that are kept between the passes that prepare a run
-READING = 50_000_000  # bytes of the chunks that a thread has at hand in such a pass
-
-
-@dataclass(frozen=True)
-class Prepared:
-    """A run that can begin: everything was checked and computed."""
-
-    settings: Settings
-    store: ShardStore
-    found: bool  # the store was there already
-    experiment: Experiment
-    gap: float  # F(0) - F*, where tokens begin
-    threads: int
-    choice: Choice | None = None  # what algorithm.p_comm=auto has come to
 
 
 class Observer(Protocol):
@@ -82,86 +53,6 @@ class Observer(Protocol):
         """This happened, and the user should know."""
 
 
-def check_run(settings: Settings) -> Walk:
-    """Check what can be checked without the data; the walk of the tokens."""
-    steps = _walk(settings)
-    if settings.schedule.replay is not None and not Path(settings.schedule.replay).is_file():
-        raise InputError(f"schedule.replay={settings.schedule.replay} is not a file")
-    if (budget := parse_memory("engine.memory", settings.engine.memory)) is not None and isinstance(
-        settings.engine, Local
-    ):
-        need = memory_estimate(settings)
-        if need is not None:
-            need.room(budget)
-    return steps
-
-
-def prepare_run(settings: Settings, watcher: Watcher | None = None) -> Prepared:
-    """Check everything that can be checked, ingest the data, compute constants and optimum."""
-    watcher = watcher or Watcher()
-    steps = check_run(settings)
-    store, found = open_data(settings, watcher)
-    threads = settings.engine.threads_for(store.n, _worth_sharing(settings, store))
-    budget = parse_memory("engine.memory", settings.engine.memory)
-    if isinstance(settings.engine, Local):
-        store_need(settings, store).room(budget)  # or a sentence, before any work
-    kept = KEPT if budget is None else max(0, min(KEPT, budget - threads * READING))
-    problem = FiniteSum(store, get_loss(settings.problem.loss), settings.problem.sigma, kept, threads)
-    watcher.stage("computing constants and optimum")
-    experiment = prepare(problem, settings.method, steps, settings.time, settings.seed)
-    gap = problem.objective(np.zeros(problem.d)) - experiment.optimum.objective
-    problem.reader.forget()  # the engine has its own rows
-    prepared = Prepared(settings, store, found, experiment, gap, threads)
-    return prepared if settings.schedule.replay is None else _replaying(prepared, Path(settings.schedule.replay))
-
-
-def open_data(settings: Settings, watcher: Watcher | None = None) -> tuple[ShardStore, bool]:
-    """The data, and whether they were there already; else they are ingested now."""
-    watcher = watcher or Watcher()
-    if isinstance(settings.store, str):
-        watcher.stage("looking at the remote store")
-        store = open_store(settings.store, settings.scratch)
-        if store.n != settings.partition.nodes:
-            asked = f"nodes={settings.partition.nodes}"
-            raise InputError(f"{asked}, but {settings.store} has {store.n} nodes; use nodes={store.n}")
-        return store, True
-    place = (settings.store or default_store_root()) / store_key(settings.source, settings.partition, settings.labels)
-    found = place.exists()
-    store = ingest(settings.source, settings.partition, root=settings.store, labels=settings.labels, watcher=watcher)
-    return store, found
-
-
-def _worth_sharing(settings: Settings, store: ShardStore) -> bool:
-    """Whether a step takes longer than it takes threads to hand over a token, about a microsecond."""
-    entries = max(store.node_nonzeros)
-    if settings.method.draws_samples:
-        entries = int(entries * min(1.0, settings.method.blocks.rows / max(store.node_rows)))
-    return store.d >= LONG_MODEL or entries >= LONG_GRADIENT
-
-
-def _walk(settings: Settings) -> Walk:
-    graph = settings.graph
-    steps = walk(build(graph.kind, settings.partition.nodes, **graph.params), graph.walk)
-    if getattr(settings.method, "jumps", 1) == "auto":
-        steps.require_mixing()
-    return steps
-
-
-def _replaying(prepared: Prepared, path: Path) -> Prepared:
-    from dtoken.schedule.replay import open_log
-
-    method = prepared.settings.method
-    kinds = {LOCAL, VISIT, MOVE} | ({MEET} if method.meet else set())
-    if not hasattr(method, "tokens"):
-        kinds |= {LOAD, DELIVER}  # of methods with rounds
-    block = method.blocks.rows if method.draws_samples else None
-    log = open_log(path, prepared.experiment.law, prepared.store.node_rows, kinds, block)
-    if _is_auto(prepared) and log.p_comm is not None:
-        prepared = _chosen(prepared, Choice(log.p_comm))
-        log = replace(log, law=prepared.experiment.law)
-    return replace(prepared, experiment=replace(prepared.experiment, replay=log))
-
-
 def fraction(record: Record, stop: Stop, gap: float) -> float:
     """How much of a run is done, by the criterion that is nearest."""
     shares = [
@@ -172,12 +63,6 @@ def fraction(record: Record, stop: Stop, gap: float) -> float:
     if stop.suboptimality and 0 < record.suboptimality < gap and stop.suboptimality < gap:
         shares.append(math.log(gap / record.suboptimality) / math.log(gap / stop.suboptimality))
     return min(1.0, max(shares))
-
-
-def kernels_cached(prepared: Prepared) -> bool:
-    """Whether the executor of the method was compiled before."""
-    method = prepared.settings.method
-    return is_cached(executor(method.local, method.visit, method.meet))
 
 
 def execute(
@@ -193,16 +78,16 @@ def execute(
     settings = prepared.settings
     if directory is None and settings.record.events:
         raise InputError("record.events=true needs a directory for the log; give directory=...")
-    if _is_auto(prepared) and (recorded := outputs.recorded_choice(directory)):
-        prepared = _chosen(prepared, Choice(**recorded))
+    if is_auto(prepared) and (recorded := outputs.recorded_choice(directory)):
+        prepared = chosen(prepared, Choice(**recorded))
     report = _Report(prepared, directory)
     report.write(outputs.RUNNING)
     try:
         with _engine(prepared, observer, client) as engine, _resident(prepared, directory):
-            if _is_auto(prepared) and prepared.choice is None:
+            if is_auto(prepared) and prepared.choice is None:
                 reads = settings.engine.memory is not None
                 choice = choose(prepared.experiment, engine, prepared.threads, reads)
-                prepared = _chosen(prepared, choice)
+                prepared = chosen(prepared, choice)
                 engine.adopt(prepared.experiment)
                 report.adopt(prepared)
                 report.write(outputs.RUNNING)
@@ -228,14 +113,6 @@ def execute(
         report.write(outputs.FAILED, failure=str(error))
         raise
     return report.finish(outcome)
-
-
-def _is_auto(prepared: Prepared) -> bool:
-    return getattr(prepared.settings.method, "p_comm", None) == "auto"
-
-
-def _chosen(prepared: Prepared, choice: Choice) -> Prepared:
-    return replace(prepared, experiment=with_p_comm(prepared.experiment, choice.value), choice=choice)
 
 
 @contextmanager

@@ -5,8 +5,8 @@ from typing import Any
 
 from dtoken.config.values import defaults, show
 from dtoken.estimate import memory_line, store_need
+from dtoken.preparation import Prepared
 from dtoken.result import Result
-from dtoken.session import Prepared
 from dtoken.summary import constants, predict, proved, rate
 
 SHOWN = ("kappa", "p_comp", "rho_comm", "rho_comp", "rho", "beta", "step")  # constants, if they are one number

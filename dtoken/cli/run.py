@@ -175,7 +175,8 @@ def carry_out(config: Any, directory: Path, inside: Any, observed: Any = lambda 
     from dtoken.config.hydra import settings_of
     from dtoken.errors import InputError
     from dtoken.outputs import earlier_summary, is_over
-    from dtoken.session import execute, prepare_run
+    from dtoken.preparation import prepare_run
+    from dtoken.session import execute
 
     settings = settings_of(config)
     if config.theory == "only":

@@ -12,7 +12,8 @@ from dtoken.cli.lines import count
 from dtoken.cli.terminal import sentence
 from dtoken.data.build import Watcher
 from dtoken.engine.recorder import Record
-from dtoken.session import Prepared, fraction, kernels_cached
+from dtoken.preparation import Prepared, kernels_cached
+from dtoken.session import fraction
 
 REFRESH = 0.1  # seconds between two looks at the clock
 

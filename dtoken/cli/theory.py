@@ -6,12 +6,12 @@ from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
 from dtoken.cli.hydra_app import Application, running_config
-from dtoken.cli.lines import count, description
+from dtoken.cli.lines import aligned, count, description
 from dtoken.cli.screen import Screen
 from dtoken.cli.terminal import WRONG_USAGE, sentence
 from dtoken.config.hydra import settings_of
 from dtoken.errors import InputError
-from dtoken.session import prepare_run
+from dtoken.preparation import prepare_run
 from dtoken.theory.table import BASIS, PAPER_BASIS, quantities, theory_table
 
 WORDS = (BASIS, PAPER_BASIS)  # rows that do not fit into a column
@@ -87,12 +87,7 @@ def lines(tables: Sequence[Mapping[str, float | str]], titles: Sequence[str]) ->
     for quantity in quantities(tables):
         if quantity not in WORDS:
             rows.append((quantity, *(_cell(table.get(quantity)) for table in tables)))
-    widths = [max((len(row[column]) for row in rows), default=0) for column in range(len(tables) + 1)]
-    said = [
-        "   ".join(cell.rjust(width) if column else cell.ljust(width)
-                   for column, (cell, width) in enumerate(zip(row, widths, strict=True))).rstrip()
-        for row in rows
-    ]  # fmt: skip
+    said = aligned(rows)
     for words in WORDS:
         for table, title in zip(tables, titles, strict=True):
             if words in table:

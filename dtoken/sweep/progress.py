@@ -5,7 +5,8 @@ from pathlib import Path
 
 from dtoken.engine.recorder import Record
 from dtoken.outputs import write_json
-from dtoken.session import Observer, Prepared, fraction
+from dtoken.preparation import Prepared
+from dtoken.session import Observer, fraction
 
 FILE = "progress.json"  # the launcher shows its text and its fraction
 SECONDS = 1.0  # from one version to the next

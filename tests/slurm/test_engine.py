@@ -9,7 +9,8 @@ import numpy as np
 
 import dtoken
 from dtoken.config.settings import make_settings
-from dtoken.session import execute, prepare_run
+from dtoken.preparation import prepare_run
+from dtoken.session import execute
 from tests.slurm.site import Site
 
 Until = Callable[[Callable[[], object]], None]

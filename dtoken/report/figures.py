@@ -70,6 +70,8 @@ def _figure(height: float) -> "Figure":
 
 def _convergence(study: Study) -> Iterator[tuple[str, "Figure"]]:
     """Four panels for each value of the parameter by which panels are told apart."""
+    from matplotlib.ticker import FuncFormatter, MaxNLocator
+
     facet, focus = study.sweep.facet, study.sweep.focus
     for value in facet.values if facet else (None,):
         chosen = [
@@ -86,6 +88,9 @@ def _convergence(study: Study) -> Iterator[tuple[str, "Figure"]]:
                 _curve(axes, cell, curves[axis])
             axes.set(yscale="log", xlabel=AXES[axis])
             axes.set_xlim(left=0)
+            axes.xaxis.set_major_locator(MaxNLocator(3))
+            if axis != "wall":  # matplotlib would put a power of ten where the label is
+                axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: count(value)))
         for axes in panels[:, 0]:
             axes.set_ylabel(MEASURES["suboptimality"])
         title = ", ".join(describe(({facet.name: value} if facet else {}) | focus))

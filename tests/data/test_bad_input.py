@@ -155,6 +155,7 @@ def test_truncated_and_damaged_compressed_files(
         ),
         ("x.svm", b"1 1:1\n", "nodes=2 but the dataset has only 1 rows; use nodes<=1"),
     ],
+    ids=["empty", "empty_gz", "comments", "zst", "zip", "lz4", "not_gz", "gz_named_xz", "one_class", "one_row"],
 )
 def test_files_that_cannot_be_used(
     tmp_path: Path, refused: Callable[..., str], name: str, content: bytes, fault: str

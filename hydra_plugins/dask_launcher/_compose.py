@@ -1,5 +1,6 @@
 """The configurations of jobs: composed once, hashed to their identity, sent to workers as bytes."""
 
+import copy
 import hashlib
 import json
 import pickle
@@ -19,28 +20,42 @@ PLACEHOLDER = "-"  # for what depends on where and when a job runs
 class Compositions:
     """Composes jobs, and remembers what the sweeper has composed when it checked them: that costs most of the time.
 
-    Only bytes are kept, a few kB for each job, and only until the job is launched.
+    Only bytes are kept, a few kB for each job, and only until the job is launched. Jobs that differ in values alone,
+    not in their choice of configuration groups, share all work before these; Hydra would read every file again.
     """
 
     def __init__(self, context: HydraContext, config: DictConfig) -> None:
         self._loader: Any = context.config_loader
         self._config = config
         self._kept: dict[tuple[str, ...], bytes] = {}
+        self._repository: Any = None
 
     def remember(self) -> None:
         """Keep from now on what is composed."""
-        compose = self._loader.load_sweep_config
+        compose, merge = self._loader.load_sweep_config, self._loader._compose_config_from_defaults_list
+        merged: dict[str, bytes] = {}
 
         def remembering(master_config: DictConfig, sweep_overrides: list[str]) -> DictConfig:
             config: DictConfig = compose(master_config, sweep_overrides)
             self._kept[tuple(sweep_overrides)] = packed(config)
             return config
 
+        def merging_once(defaults: list[Any], repo: Any) -> DictConfig:
+            choices = repr((defaults, _places(repo)))
+            if choices not in merged:
+                merged[choices] = pickle.dumps(merge(defaults, repo))
+            config: DictConfig = pickle.loads(merged[choices])
+            return config
+
+        self._repository, self._loader.repository = self._loader.repository, _ReadOnce(self._loader.repository)
+        self._loader._compose_config_from_defaults_list = merging_once
         self._loader.load_sweep_config = remembering
 
     def stop(self) -> None:
         """Keep nothing any more; the loader is as it was, and can be pickled."""
-        vars(self._loader).pop("load_sweep_config", None)
+        if self._repository is not None:
+            self._loader.repository, self._repository = self._repository, None
+            del self._loader.load_sweep_config, self._loader._compose_config_from_defaults_list
 
     def compose(self, overrides: Sequence[str]) -> DictConfig:
         """The configuration of a job, with its ``hydra`` node."""
@@ -49,6 +64,40 @@ class Compositions:
             return unpacked(kept)
         config: DictConfig = self._loader.load_sweep_config(self._config, list(overrides))
         return config
+
+
+class _ReadOnce:
+    """A repository of configuration files that reads each one only once, for as many jobs as there are."""
+
+    def __init__(self, repository: Any, found: dict[tuple[str, str], Any] | None = None) -> None:
+        self._delegate, self._places = repository, _places(repository)
+        self._found: dict[tuple[str, str], Any] = {} if found is None else found
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return getattr(self._delegate, name)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> "_ReadOnce":
+        """Hydra copies the repository for every job."""
+        return _ReadOnce(copy.deepcopy(self._delegate, memo), self._found)
+
+    def initialize_sources(self, config_search_path: Any) -> None:
+        """Take other places, those of ``hydra.searchpath``."""
+        self._delegate.initialize_sources(config_search_path)
+        self._places = _places(self._delegate)
+
+    def load_config(self, config_path: str) -> Any:
+        """A file; the copy protects ours from a loader that puts a schema into it."""
+        key = self._places, config_path
+        if key not in self._found:
+            self._found[key] = self._delegate.load_config(config_path=config_path)
+        return copy.copy(self._found[key])
+
+
+def _places(repository: Any) -> str:
+    """Where a repository looks for files."""
+    return repr([(source.provider, source.path) for source in repository.get_sources()])
 
 
 def packed(config: DictConfig) -> bytes:

@@ -1,15 +1,22 @@
 """Identity, folders, manifest and lock of a sweep, without running anything."""
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from hydra import initialize_config_dir
+from hydra._internal.callbacks import Callbacks
+from hydra._internal.config_loader_impl import ConfigLoaderImpl
 from hydra.conf import HydraConf
+from hydra.core.global_hydra import GlobalHydra
 from hydra.core.utils import setup_globals
+from hydra.errors import ConfigCompositionException
+from hydra.types import HydraContext, RunMode
 from omegaconf import DictConfig, OmegaConf
 
 from hydra_plugins.dask_launcher._cluster import cluster_of
-from hydra_plugins.dask_launcher._compose import identity
+from hydra_plugins.dask_launcher._compose import Compositions, identity
 from hydra_plugins.dask_launcher._plan import Plan, Planner, open_manifest
 from hydra_plugins.dask_launcher._records import (
     DONE,
@@ -136,3 +143,67 @@ def test_the_cluster_that_options_describe() -> None:
         cluster_of("slrum", None, None, {})
     with pytest.raises(ValueError, match=r"hydra.launcher.options.queue means nothing to hydra.launcher.cluster=local"):
         cluster_of("local", None, None, {"queue": "short"})
+
+
+FILES = {
+    "config.yaml": "defaults: [method: slow, place: here, _self_]\nseed: 0\ntwice: ${method.tokens}",
+    "method/slow.yaml": "name: slow\ntokens: 1",
+    "method/fast.yaml": "defaults: [slow]\nname: fast",
+    "place/here.yaml": "# @package _global_\nnodes: 3",
+    "place/there.yaml": "# @package _global_\ndefaults: [override /method: fast]\nnodes: 4",
+    "more/place/there.yaml": "# @package _global_\nnodes: 5",
+}
+
+
+@pytest.fixture
+def loader(tmp_path: Path) -> Iterator[ConfigLoaderImpl]:
+    """Hydra's loader of some configuration files."""
+    for name, content in FILES.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(content)
+    with initialize_config_dir(str(tmp_path), version_base="1.3"):
+        found = GlobalHydra.instance().config_loader()
+        assert isinstance(found, ConfigLoaderImpl)
+        yield found
+
+
+def test_jobs_are_composed_as_hydra_composes_them(loader: ConfigLoaderImpl, tmp_path: Path) -> None:
+    master = loader.load_configuration("config", ["hydra.sweep.dir=all"], RunMode.MULTIRUN)
+    jobs = [
+        ["method=slow", "seed=1"],
+        ["method=slow", "seed=2", "method.tokens=3"],
+        ["method=fast", "+mine.own=[1,{a: 2}]", "~seed"],
+        ["method=fast", "place=there", "hydra.job.chdir=true"],
+        ["place=there"],
+        ["place=there", f"hydra.searchpath=[file://{tmp_path}/more]"],
+        ["+method@other=fast", "hydra/job_logging=disabled"],
+    ]
+    expected = [loader.load_sweep_config(master, words) for words in jobs]
+    compositions = Compositions(HydraContext(loader, Callbacks()), master)
+    untouched = loader.repository
+    compositions.remember()
+    for _ in range(2):  # the second time from memory
+        for words, config in zip(jobs, expected, strict=True):
+            found = loader.load_sweep_config(master, words)
+            assert found == config
+            assert OmegaConf.to_yaml(found) == OmegaConf.to_yaml(config)
+            assert OmegaConf.is_struct(found)
+            found.method.tokens = 7  # must not show in the next one
+    compositions.stop()
+    assert loader.repository is untouched
+    assert not {"load_sweep_config", "_compose_config_from_defaults_list"} & set(vars(loader))
+    assert [compositions.compose(words) for words in jobs] == expected
+
+
+def test_a_wrong_job_is_refused_in_the_words_of_hydra(loader: ConfigLoaderImpl) -> None:
+    master = loader.load_configuration("config", [], RunMode.MULTIRUN)
+    compositions = Compositions(HydraContext(loader, Callbacks()), master)
+    for words in (["method=none"], ["seeds=1"]):
+        with pytest.raises(ConfigCompositionException) as plain:
+            loader.load_sweep_config(master, words)
+        compositions.remember()
+        for _ in range(2):
+            with pytest.raises(ConfigCompositionException) as found:
+                loader.load_sweep_config(master, words)
+            assert str(found.value) == str(plain.value)
+        compositions.stop()

@@ -71,15 +71,19 @@ def decay_until(rho: float, nodes: Any, i: int, t: float) -> float:
 def row_dot_x(rows: Any, r: int, pair: Vector, decay: float) -> float:
     """a^T x of row r."""
     total = difference = 0.0
-    for e in range(rows.start[r], rows.stop[r]):
-        total += rows.data[e] * pair[rows.indices[e], 0]
-        difference += rows.data[e] * pair[rows.indices[e], 1]
+    start, stop = rows.start[r], rows.stop[r]
+    values, places = rows.data[start:stop], rows.indices[start:stop]
+    for e in range(len(values)):
+        total += values[e] * pair[places[e], 0]
+        difference += values[e] * pair[places[e], 1]
     return 0.5 * (total - decay * difference)
 
 
 @compiled
 def subtract_row(rows: Any, r: int, delta: float, b: float, pair: Vector, decay: float) -> None:
     """v -= delta a, x -= b delta a for row r."""
-    for e in range(rows.start[r], rows.stop[r]):
-        pair[rows.indices[e], 0] -= (1.0 + b) * delta * rows.data[e]
-        pair[rows.indices[e], 1] -= (1.0 - b) * delta / decay * rows.data[e]
+    start, stop = rows.start[r], rows.stop[r]
+    values, places = rows.data[start:stop], rows.indices[start:stop]
+    for e in range(len(values)):
+        pair[places[e], 0] -= (1.0 + b) * delta * values[e]
+        pair[places[e], 1] -= (1.0 - b) * delta / decay * values[e]

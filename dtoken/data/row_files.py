@@ -175,21 +175,19 @@ def _chunks(spans: Any, size: Any, first: Any, out: Any) -> None:
 
 @compiled
 def row_digest(bits: NDArray[np.uint64], indices: NDArray[np.uint32], start: int, stop: int) -> np.uint32:
-    """A digest of the entries from ``start`` to before ``stop``; ``bits`` are the values as integers."""
-    prime, shift = np.uint64(0x9E3779B97F4A7C15), np.uint64(20)
-    a = b = c = d = np.uint64(0xCBF29CE484222325)
-    whole = start + (stop - start) // 4 * 4
-    for k in range(start, whole, 4):  # four lanes, or every multiplication would wait for the one before
-        a = (a ^ bits[k] ^ (np.uint64(indices[k]) << shift)) * prime
-        b = (b ^ bits[k + 1] ^ (np.uint64(indices[k + 1]) << shift)) * prime
-        c = (c ^ bits[k + 2] ^ (np.uint64(indices[k + 2]) << shift)) * prime
-        d = (d ^ bits[k + 3] ^ (np.uint64(indices[k + 3]) << shift)) * prime
-    for k in range(whole, stop):
-        a = (a ^ bits[k] ^ (np.uint64(indices[k]) << shift)) * prime
-    state = np.uint64(stop - start)
-    for lane in (a, b, c, d):  # the high bits, into which a lane carries its changes, back to the low ones
-        state = (state ^ lane ^ (lane >> np.uint64(32))) * prime
-    return np.uint32(state >> np.uint64(32))
+    """A digest of the entries from ``start`` to before ``stop``; ``bits`` are the values as integers.
+
+    A sum of products of two halves of each entry, both shifted by its place: no term waits for the one before, and the
+    compiler takes several at once.
+    """
+    half, low = np.uint64(32), np.uint64(0xFFFFFFFF)
+    values, places = bits[start:stop], indices[start:stop]
+    total = np.uint64(len(values))
+    for k in range(len(values)):
+        shift = np.uint64(k + 1) * np.uint64(0x9E3779B9)
+        spread = np.uint64(places[k]) * np.uint64(0x85EBCA6B)
+        total += (((values[k] & low) + shift) & low) * ((((values[k] >> half) ^ spread) + shift) & low)
+    return np.uint32((total * np.uint64(0x9E3779B97F4A7C15)) >> half)
 
 
 @compiled

@@ -26,7 +26,7 @@ from dtoken.problem.losses import Loss
 
 ROW_BYTES = 41  # y, q, start, stop, place in the store, digest, rank
 UNKNOWN = 255  # as a rank: no use is known
-PIECE_ENTRIES = 1 << 20  # of a part of the arena, unless a single step needs more, or there is less memory
+PIECE_ENTRIES = 1 << 21  # of a part of the arena, unless a single step needs more, or there is less memory
 
 Rows = NDArray[np.int64]
 

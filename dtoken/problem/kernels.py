@@ -1,7 +1,9 @@
 """Compiled loops over the rows of one CSR block: margins, gradients, Hessian products, row norms.
 
 Each kernel adds to what the caller passes, row by row, so that a shard gives the same bits in one block or in
-many. Losses are unweighted here (see `losses`); the caller divides by the node's number of rows.
+many. Losses are unweighted here (see `losses`); the caller divides by the node's number of rows. Loops over the entries
+of a row run over slices: they count from zero, so that compiled code need not ask at each entry whether its index is
+negative, which costs a quarter of the time.
 """
 
 import numpy as np
@@ -19,16 +21,18 @@ Offsets = NDArray[np.int64]
 def row_dot(data: Floats, indices: Integers, start: int, stop: int, x: Floats) -> float:
     """a^T x of the row stored in [start, stop), summed in storage order."""
     total = 0.0
-    for k in range(start, stop):
-        total += data[k] * x[indices[k]]
+    values, places = data[start:stop], indices[start:stop]
+    for k in range(len(values)):
+        total += values[k] * x[places[k]]
     return total
 
 
 @compiled
 def add_row(data: Floats, indices: Integers, start: int, stop: int, factor: float, out: Floats) -> None:
     """Add factor * a to ``out``."""
-    for k in range(start, stop):
-        out[indices[k]] += factor * data[k]
+    values, places = data[start:stop], indices[start:stop]
+    for k in range(len(values)):
+        out[places[k]] += factor * values[k]
 
 
 @compiled

@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 
 import dtoken
-from dtoken import session
 from dtoken.algorithms.tavr import TAVR
 from dtoken.algorithms.token import Token
 from dtoken.algorithms.tvr import TVR
 from dtoken.engine import timing
+from dtoken.engine.experiment import Experiment
 from dtoken.errors import InputError
 from dtoken.theory.local_work import Times
 from tests.algorithms import test_tavr
@@ -149,10 +149,10 @@ def test_measured_times() -> None:
     """One thread never waits for another; shards are only read where they are read again."""
     case = setup(small_shards(), TVR(block_rows=2))
     arguments: Any = (case.problem, case.method, case.facts.walk, case.facts, case.constants, None, None, None, 0, None)
-    alone = timing.measure_times(session.Experiment(*arguments), threads=1, reads=False)
+    alone = timing.measure_times(Experiment(*arguments), threads=1, reads=False)
     assert min(alone.local, alone.visit) > 0
     assert alone.hop == alone.read == 0.0
-    assert timing.measure_times(session.Experiment(*arguments), threads=2, reads=True).read > 0
+    assert timing.measure_times(Experiment(*arguments), threads=2, reads=True).read > 0
 
 
 class TestAuto:

@@ -1,8 +1,9 @@
-"""Single rows from a store in any order: compiled reads of exactly the bytes that are wanted, each row checked.
+"""Rows from a store in any order: compiled reads of exactly the bytes that are wanted, each of them checked.
 
 The checksums of a store cover chunks, and reading a chunk for the sake of one row would cost a thousand times the row.
-So the first pass over a node, whose chunks are all verified, notes a digest of every row, and every later read of a row
-is compared with it. What does not agree is read again some times, then the chunk is verified, and named.
+So the first pass over a node, whose chunks are all verified, notes a digest of every span of rows that will be read
+together, and every later read of it is compared. What does not agree is read again some times, then the chunk is
+verified, and named.
 """
 
 import os
@@ -29,12 +30,12 @@ _pread = types.ExternalFunction("pread", types.intp(types.intc, types.intp, type
 
 
 class Spans(NamedTuple):
-    """Rows to read, ordered by node and entry, and where to put them."""
+    """What to read, rows or runs of rows, ordered by node and entry, and where to put them."""
 
     node: NDArray[np.int64]  # place of the node among those of the reader
     entry: NDArray[np.int64]  # first entry inside the node
     size: NDArray[np.int64]  # entries
-    digest: NDArray[np.uint32]  # what `row_digest` must give
+    digest: NDArray[np.uint32]  # what `digest_of` must give
     target: NDArray[np.int64]  # where the entries go
 
     def between(self, start: int, stop: int) -> "Spans":
@@ -80,7 +81,7 @@ class RowFiles:
             start = stop
 
     def _chunks_of(self, spans: Spans) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Numbers of the first and the last chunk of each row: a row may lie in several."""
+        """Numbers of the first and the last chunk of each span: it may lie in several."""
         found = np.empty((2, len(spans.node)), np.int64)
         _chunks(spans, self._chunk, self._first, found)
         return found[0], found[1]
@@ -111,7 +112,7 @@ class RowFiles:
 
     def _read_opened(self, spans: Spans, data: NDArray[np.float64], indices: NDArray[np.uint32]) -> None:
         def part(bounds: tuple[int, int]) -> list[int]:
-            """Numbers of the rows that could not be read."""
+            """Numbers of the spans that could not be read."""
             start, stop = bounds
             failed = []
             while (start := _read(spans, start, stop, self._chunk, self._first, self._handles, data, indices)) < stop:
@@ -126,7 +127,7 @@ class RowFiles:
             self._read_again(spans.between(number, number + 1), data, indices)
 
     def _read_again(self, span: Spans, data: NDArray[np.float64], indices: NDArray[np.uint32]) -> None:
-        """Try a row again and again; at last say what is wrong with its chunks."""
+        """Try a span again and again; at last say what is wrong with its chunks."""
         first, last = (int(column[0]) for column in self._chunks_of(span))
         for attempt in range(ATTEMPTS):
             pause(attempt)
@@ -174,29 +175,25 @@ def _chunks(spans: Any, size: Any, first: Any, out: Any) -> None:
 
 
 @compiled
-def row_digest(bits: NDArray[np.uint64], indices: NDArray[np.uint32], start: int, stop: int) -> np.uint32:
-    """A digest of the entries from ``start`` to before ``stop``; ``bits`` are the values as integers.
+def digest_part(bits: NDArray[np.uint64], indices: NDArray[np.uint32], start: int, stop: int, before: int) -> np.uint64:
+    """The share that the entries from ``start`` to before ``stop`` have in the digest of a span.
 
-    A sum of products of two halves of each entry, both shifted by its place: no term waits for the one before, and the
-    compiler takes several at once.
+    ``before`` entries of the span come before; ``bits`` are the values as integers. A sum of products of two halves of
+    each entry, both shifted by its place: no term waits for the one before, and the compiler takes several at once.
     """
     half, low = np.uint64(32), np.uint64(0xFFFFFFFF)
-    values, places = bits[start:stop], indices[start:stop]
-    total = np.uint64(len(values))
+    values, places, total = bits[start:stop], indices[start:stop], np.uint64(0)
     for k in range(len(values)):
-        shift = np.uint64(k + 1) * np.uint64(0x9E3779B9)
+        shift = np.uint64(before + k + 1) * np.uint64(0x9E3779B9)
         spread = np.uint64(places[k]) * np.uint64(0x85EBCA6B)
         total += (((values[k] & low) + shift) & low) * ((((values[k] >> half) ^ spread) + shift) & low)
-    return np.uint32((total * np.uint64(0x9E3779B97F4A7C15)) >> half)
+    return total
 
 
 @compiled
-def row_digests(
-    bits: NDArray[np.uint64], indices: NDArray[np.uint32], indptr: NDArray[np.int64], out: NDArray[np.uint32]
-) -> None:
-    """Digests of all rows of a block."""
-    for row in range(len(out)):
-        out[row] = row_digest(bits, indices, indptr[row], indptr[row + 1])
+def digest_of(shares: np.uint64, size: int) -> np.uint32:
+    """The digest of a span of ``size`` entries from the sum of all shares."""
+    return np.uint32(((shares + np.uint64(size)) * np.uint64(0x9E3779B97F4A7C15)) >> np.uint64(32))
 
 
 @compiled
@@ -216,7 +213,7 @@ def _read_entries(handle: int, array: Any, width: int, at: int, count: int, targ
 def _read(
     spans: Any, start: int, stop: int, chunk_size: Any, first_chunk: Any, handles: Any, data: Any, indices: Any
 ) -> int:
-    """Read the rows from ``start`` on; return the first that failed, or ``stop``."""
+    """Read the spans from ``start`` on; return the first that failed, or ``stop``."""
     bits = data.view(np.uint64)
     while start < stop:
         node, entry, target = spans.node[start], spans.entry[start], spans.target[start]
@@ -241,8 +238,9 @@ def _read(
             if not _read_entries(handles[1, chunk], indices, 4, at, count, target + done):
                 return start
             done += count
-        for row in range(start, end):
-            if row_digest(bits, indices, spans.target[row], spans.target[row] + spans.size[row]) != spans.digest[row]:
-                return row
+        for span in range(start, end):
+            low, high = spans.target[span], spans.target[span] + spans.size[span]
+            if digest_of(digest_part(bits, indices, low, high, 0), high - low) != spans.digest[span]:
+                return span
         start = end
     return stop

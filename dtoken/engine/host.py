@@ -22,6 +22,7 @@ from dtoken.engine.memory import memory_need
 from dtoken.engine.parts import Part, put_part, take_part
 from dtoken.engine.plan import Plan, Traffic, make_plan
 from dtoken.engine.recorder import Measurement, measure_models
+from dtoken.engine.row_cache import RowCache
 from dtoken.engine.stream import Piece, Planned, cut
 from dtoken.errors import RunError
 from dtoken.problem.losses import get_loss
@@ -176,13 +177,13 @@ class Host:
             turns = self._traffic.turns.copy()
             self._run_plan(self._plan(events), turns)
             return
-        for piece in cut(events, self._slot, self.samples, stream, self.assignment.method):
-            stream.add(lambda piece=piece: self._planned(piece))  # type: ignore[misc]
+        for piece in cut(events, self._slot, self.samples, stream.cache, self.assignment.method):
+            stream.add(lambda piece=piece: self._planned(piece, stream.cache))  # type: ignore[misc]
 
-    def _planned(self, piece: Piece) -> Planned:
+    def _planned(self, piece: Piece, cache: RowCache) -> Planned:
         turns = self._traffic.turns.copy()
         plan = self._plan(piece.events)
-        return Planned(piece.needed(self._rows, self.assignment.method), lambda: self._run_plan(plan, turns))
+        return Planned(piece.needed(cache, self.assignment.method), lambda: self._run_plan(plan, turns))
 
     def _finish(self) -> None:
         if self._hosting.stream is not None:

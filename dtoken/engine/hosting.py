@@ -1,5 +1,6 @@
 """The rows of hosted nodes, in memory or streamed through it: what engines do with all of them is the same here."""
 
+import os
 from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
@@ -7,14 +8,15 @@ import numpy as np
 from dtoken.algorithms.contract import Arrays, Method, Vector
 from dtoken.data.store import ShardStore
 from dtoken.engine.memory import Room
-from dtoken.engine.row_cache import RowCache
+from dtoken.engine.row_cache import RowCache, unit_rows
 from dtoken.engine.stream import Stream
+from dtoken.problem.blocks import Blocks
 from dtoken.problem.hosted import HostedRows, add_values, host
 from dtoken.problem.kernels import compensated
 from dtoken.problem.losses import Loss
 from dtoken.problem.shards import Shards
 
-READERS = 2  # threads that read ahead
+MOST_READERS = 8
 
 Map = Callable[[Callable[[int], None], range], Iterable[None]]
 
@@ -29,8 +31,8 @@ class Hosting:
             self.rows: HostedRows = host(shards, nodes, loss, method.blocks)
             return
         sample = method.blocks if method.draws_samples else None
-        readers = READERS if room.read_ahead else 1
-        self.stream = Stream(RowCache(shards, nodes, loss, room.entries, sample, readers), room.read_ahead)
+        cache = RowCache(shards, nodes, loss, room.entries, sample, _readers(sample) if room.read_ahead else 1)
+        self.stream = Stream(cache, room.read_ahead)
         self.rows = self.stream.cache.rows
 
     def start(self, c: Arrays) -> tuple[Arrays, Arrays]:
@@ -71,3 +73,9 @@ class Hosting:
         """End reading."""
         if self.stream is not None:
             self.stream.close()
+
+
+def _readers(sample: Blocks | None) -> int:
+    """How many threads read ahead: the steps need processors, too, but single rows take two reads each."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return max(2 if unit_rows(sample) == 1 else 1, min(MOST_READERS, cores // 2))

@@ -25,6 +25,7 @@ from dtoken.engine.parts import Part, put_part, read_part, take_part, write_part
 from dtoken.engine.placement import balanced_groups
 from dtoken.engine.plan import Plan, Traffic, make_plan, one_host
 from dtoken.engine.recorder import Measurement, measure_models
+from dtoken.engine.row_cache import RowCache
 from dtoken.engine.stream import Piece, Planned, cut
 from dtoken.problem.losses import Loss
 from dtoken.problem.shards import Shards
@@ -50,8 +51,8 @@ class LocalEngine:
         self._numbers, self._token_numbers = np.arange(shards.n), np.arange(len(self.tokens[0]))
         self._traffic = one_host(shards.n, len(self._token_numbers))
         threads = min(threads, shards.n)
-        groups = balanced_groups(shards.node_nonzeros, threads)
-        self._slots = [np.where(groups == group, np.arange(shards.n), -1) for group in range(threads)]
+        self._groups = balanced_groups(shards.node_nonzeros, threads)
+        self._slots = [np.where(self._groups == group, self._numbers, -1) for group in range(threads)]
         self._pool = ThreadPoolExecutor(threads, "dtoken-engine")
 
     def adopt(self, experiment: Experiment) -> None:
@@ -65,8 +66,8 @@ class LocalEngine:
     def run(self, events: Events, start: Start | None = None, offset: int = 0) -> None:
         """Let ``events`` happen, soon; where they stand in the schedule does not matter here."""
         if (stream := self._hosting.stream) is not None:
-            for piece in cut(events, self._numbers, self.samples, stream, self._method):
-                stream.add(lambda piece=piece: self._planned(piece))  # type: ignore[misc]
+            for piece in cut(events, self._numbers, self.samples, stream.cache, self._method, self._groups):
+                stream.add(lambda piece=piece: self._planned(piece, stream.cache))  # type: ignore[misc]
             return
         ready = self._traffic.turns.copy()
 
@@ -77,7 +78,7 @@ class LocalEngine:
 
         self._traffic = self._in_groups(run_group, self._slots)[0]
 
-    def _planned(self, piece: Piece) -> Planned:
+    def _planned(self, piece: Piece, cache: RowCache) -> Planned:
         ready = self._traffic.turns.copy()
         plans, traffics = zip(*[self._plan(slot, piece.events) for slot in self._slots], strict=True)
         self._traffic = traffics[0]
@@ -85,7 +86,7 @@ class LocalEngine:
         def work() -> None:
             self._in_groups(lambda plan, failed: self._run_plan(plan, ready, failed), plans)
 
-        return Planned(piece.needed(self.rows, self._method), work)
+        return Planned(piece.needed(cache, self._method), work)
 
     def _in_groups(self, work: Callable[[Any, Event], T], groups: Sequence[Any]) -> list[T]:
         failed = Event()

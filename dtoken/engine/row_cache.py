@@ -1,11 +1,12 @@
 """The rows of the hosted nodes in a fixed amount of memory: what is needed next is there, what is needed last is not.
 
-Work comes in pieces, each with a set of rows that it needs (`stream`). Memory is one arena in equal parts that take
-turns: the rows that piece p lacks go into part p mod parts, from which the rows are dropped whose next use, as far as
-the schedule is known, is farthest away; rows that stay move together. Rows of the piece that lie in the part whose turn
-is next are copied over, because that part changes while the piece is at work. So bytes that change while a piece is at
-work are none of its own, and the table that says where each row is (``rows.start``, ``rows.stop``) changes only between
-two pieces (`Change`): compiled steps never notice. See docs/design/out-of-core.md.
+Work comes in pieces, each with a set of rows that it needs (`stream`). Rows that are always used together, those of a
+sample, are brought in and dropped together, as one unit. Memory is one arena in equal parts that take turns: the units
+that piece p lacks go into part p mod parts, from which those are dropped whose next use, as far as the schedule is
+known, is farthest away; what stays moves together. Units of the piece that lie in the part whose turn is next are
+copied over, because that part changes while the piece is at work. So bytes that change while a piece is at work are
+none of its own, and the tables that say where everything is (``rows.start``, ``rows.stop``) change only between two
+pieces (`Change`): compiled steps never notice. See docs/design/out-of-core.md.
 """
 
 from collections.abc import Sequence
@@ -16,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dtoken.compiled import compiled
-from dtoken.data.row_files import ENTRY_BYTES, RowFiles, Spans, row_digests
+from dtoken.data.row_files import ENTRY_BYTES, RowFiles, Spans, digest_of, digest_part
 from dtoken.data.store import ShardStore
 from dtoken.errors import InputError
 from dtoken.problem.blocks import SINGLE_ROWS, Blocks, block_norms
@@ -24,19 +25,30 @@ from dtoken.problem.hosted import HostedRows
 from dtoken.problem.kernels import squared_norms
 from dtoken.problem.losses import Loss
 
-ROW_BYTES = 41  # y, q, start, stop, place in the store, digest, rank
+WHOLE_NODES = 64  # rows of a unit where steps use all rows of a node
 UNKNOWN = 255  # as a rank: no use is known
 PIECE_ENTRIES = 1 << 21  # of a part of the arena, unless a single step needs more, or there is less memory
 
-Rows = NDArray[np.int64]
+Units = NDArray[np.int64]
+
+
+def table_bytes(sample: Blocks | None) -> float:
+    """Bytes for each row beside its entries: y, q, start and stop; its unit's place in the store, digest and rank."""
+    size = unit_rows(sample)
+    return 32 + 9 if size == 1 else 32 + (9 + 24) / size
+
+
+def unit_rows(sample: Blocks | None) -> int:
+    """Rows of a unit."""
+    return WHOLE_NODES if sample is None else sample.rows
 
 
 class Change(NamedTuple):
-    """What a piece changes in the table of rows."""
+    """What a piece changes in the tables."""
 
-    dropped: Rows
-    placed: Rows
-    start: NDArray[np.int64]  # of the placed ones
+    dropped: Units
+    placed: Units
+    begin: NDArray[np.int64]  # of the placed ones
 
 
 class RowCache:
@@ -65,26 +77,34 @@ class RowCache:
     ) -> None:
         if max((store.node_nonzeros[node] for node in nodes), default=0) >= 2**32:
             raise InputError("a node has more than 4,294,967,295 non-zeros, too many for engine.memory; use more nodes")
-        counts = [store.node_rows[node] for node in nodes]
-        first = np.cumsum([0, *counts])
-        start, stop = np.full(first[-1], -1), np.full(first[-1], -1)
+        counts = np.array([store.node_rows[node] for node in nodes])
+        first, self.unit = np.cumsum([0, *counts]), unit_rows(sample)
+        self.first = np.cumsum([0, *-(-counts // self.unit)])  # first unit of each node
+        start, stop = np.zeros(first[-1], np.int64), np.zeros(first[-1], np.int64)
         labels, norms = np.empty(first[-1]), np.empty(first[-1])
         data, indices = np.empty(entries), np.empty(entries, np.uint32)
-        w = 1.0 / np.array(counts)
         block = 1 if sample is None else sample.rows
         self.rows = HostedRows(
-            data, indices, start, stop, labels, norms, first, w, store.d, loss.code, loss.curvature, block
+            data, indices, start, stop, labels, norms, first, 1.0 / counts, store.d, loss.code, loss.curvature, block
         )
-        self._home = np.empty(first[-1], np.uint32)  # first entry of each row inside its node
-        self._digest = np.empty(first[-1], np.uint32)
-        self._rank = np.full(first[-1], UNKNOWN, np.uint8)  # scratch: which of the next pieces uses a row first
-        self._scan(store, nodes)
+        units = int(self.first[-1])
+        self._row = np.empty(0, np.int64)  # first row of each unit, where units are not rows
+        self.begin, self.end = start, stop  # of each unit in the arena; where it is not there, both negative
+        if self.unit > 1:
+            self._row = np.concatenate([np.arange(a, b, self.unit) for a, b in pairwise(first)])
+            self.begin, self.end = np.empty(units, np.int64), np.empty(units, np.int64)
+        self._home, self._digest = np.empty(units, np.uint32), np.empty(units, np.uint32)  # first entry in its node
+        self._rank = np.full(units, UNKNOWN, np.uint8)  # scratch: which of the next pieces uses a unit first
+        for i, node in enumerate(nodes):
+            self._scan(store, node, i)
         if sample is not None and sample.rows > 1:
             norms.fill(0.0)
             of_blocks = block_norms(store, sample)
             for i, node in enumerate(nodes):
                 norms[first[i] : first[i + 1] : sample.rows] = of_blocks[node]
-        largest = self._largest(sample)
+        sizes = self.sizes(np.arange(units))
+        of_steps = sizes if sample is not None else [sizes[a:b].sum() for a, b in pairwise(self.first)]
+        largest = int(max(of_steps, default=0))
         if 2 * largest > entries:
             raise InputError(
                 f"a step uses up to {ENTRY_BYTES * largest / 1e6:,.1f} MB of rows, and there must be room for two, but "
@@ -92,68 +112,64 @@ class RowCache:
             )
         self._files = RowFiles(store, nodes, readers)
         self.piece = min(max(PIECE_ENTRIES, largest), entries // 2)
-        self._contents: list[Rows] = [np.empty(0, np.int64)] * (entries // self.piece)  # rows of each part, by address
+        self._contents: list[Units] = [np.empty(0, np.int64)] * (entries // self.piece)  # of each part, by address
         self._turn = 0
         self.entries_read = 0
 
-    def _scan(self, store: ShardStore, nodes: Sequence[int]) -> None:
-        """Fill the tables in one pass, in which all chunks are verified."""
-        rows, row = self.rows, 0
-        for node in nodes:
-            entry = 0
-            for block in store.blocks(node):
-                part = slice(row, row + block.rows)
-                rows.y[part] = block.y
-                squared_norms(block.data, block.indptr, rows.q[part])
-                row_digests(block.data.view(np.uint64), block.indices.view(np.uint32), block.indptr, self._digest[part])
-                self._home[part] = entry + block.indptr[:-1]
-                rows.start[part] = -1 - np.diff(block.indptr)  # absent, but the size is known: see `sizes`
-                row, entry = row + block.rows, entry + len(block.data)
+    def _scan(self, store: ShardStore, node: int, i: int) -> None:
+        """Fill the tables of node i in one pass, in which all chunks are verified."""
+        rows, row, entry = self.rows, int(self.rows.first[i]), 0
+        own = slice(self.first[i], self.first[i + 1])
+        size, digest = np.zeros(own.stop - own.start, np.int64), np.zeros(own.stop - own.start, np.uint64)
+        for block in store.blocks(node):
+            part = slice(row, row + block.rows)
+            rows.y[part] = block.y
+            squared_norms(block.data, block.indptr, rows.q[part])
+            columns = (block.data.view(np.uint64), block.indices.view(np.uint32), block.indptr)
+            before = row - int(rows.first[i])
+            _note(*columns, before, self.unit, size, digest, rows.start[part], rows.stop[part])
+            row, entry = row + block.rows, entry + len(block.data)
+        self._home[own] = np.cumsum(size) - size
+        self.begin[own], self.end[own] = -1 - size, -1  # absent, but the size is known: see `sizes`
+        _note_digests(digest, size, self._digest[own])
 
-    def _largest(self, sample: Blocks | None) -> int:
-        """Most entries that a step uses."""
-        largest = 0
-        for first, last in pairwise(self.rows.first.tolist()):
-            sizes = self.sizes(np.arange(first, last))
-            step = last - first if sample is None else sample.rows
-            largest = max(largest, int(np.add.reduceat(sizes, np.arange(0, last - first, step)).max()))
-        return largest
+    def sizes(self, units: Units) -> NDArray[np.int64]:
+        """Entries of units, in memory or not."""
+        return np.asarray(np.abs(self.end[units] - self.begin[units]))
 
-    def sizes(self, rows: Rows) -> NDArray[np.int64]:
-        """Entries of rows, in memory or not."""
-        return np.asarray(np.abs(self.rows.stop[rows] - self.rows.start[rows]))
-
-    def load(self, needed: Rows, later: Sequence[Rows] = ()) -> Change:
-        """Bring rows into memory, while the piece before is at work.
+    def load(self, needed: Units, later: Sequence[Units] = ()) -> Change:
+        """Bring units into memory, while the piece before is at work.
 
         Parameters
         ----------
         needed
-            The rows of the piece, in increasing order, with at most ``piece`` entries.
+            The units of the piece, in increasing order, with at most ``piece`` entries.
         later
-            The rows of the pieces after it, as far as they are known, each in increasing order.
+            Those of the pieces after it, as far as they are known, each in increasing order.
         """
         turn, size, rows = self._turn % len(self._contents), self.piece, self.rows
         if self.sizes(needed).sum() > size:
-            raise ValueError(f"{len(needed)} rows do not fit into a part of {size} entries")
+            raise ValueError(f"{len(needed)} units do not fit into a part of {size} entries")
         own = self._contents[turn]
         uses, bounds = np.concatenate([needed, *later]), np.cumsum([0, len(needed), *map(len, later)])
-        arena = (rows.start, rows.stop, size, turn, len(self._contents))
-        placed, sizes, start, copied, dropped = _arrange(needed, own, uses, bounds, self._rank, *arena)
+        arena = (self.begin, self.end, size, turn, len(self._contents))
+        placed, sizes, begin, copied, dropped = _arrange(needed, own, uses, bounds, self._rank, *arena)
         try:
-            _copy(rows.data, rows.indices, rows.start, placed[:copied], start, sizes)
-            spans = _spans(placed[copied:], sizes[copied:], start[copied:], rows.first, self._home, self._digest)
+            _copy(rows.data, rows.indices, self.begin, placed[:copied], begin, sizes)
+            spans = _spans(placed[copied:], sizes[copied:], begin[copied:], self.first, self._home, self._digest)
             self._files.read(Spans(*spans), rows.data, rows.indices)
         except BaseException:
-            _forget(own[rows.start[own] // size == turn], rows.start, rows.stop)  # the piece at work does not use them
+            _forget(own[self.begin[own] // size == turn], self.begin, self.end)  # the piece at work does not use them
             raise
         self.entries_read += int(sizes[copied:].sum())
-        return Change(dropped, placed, start)
+        return Change(dropped, placed, begin)
 
     def commit(self, change: Change) -> None:
-        """Let the table say where the rows are now; no piece is at work."""
-        _forget(change.dropped, self.rows.start, self.rows.stop)
-        _place(change.placed, change.start, self.rows.start, self.rows.stop)
+        """Let the tables say where everything is now; no piece is at work."""
+        _forget(change.dropped, self.begin, self.end)
+        _place(change.placed, change.begin, self.begin, self.end)
+        if self.unit > 1:
+            _place_rows(change.placed, change.begin, self._row, self.rows)
         self._contents[self._turn % len(self._contents)] = change.placed
         self._turn += 1
 
@@ -163,13 +179,31 @@ class RowCache:
 
 
 @compiled
+def _note(
+    bits: Any, indices: Any, indptr: Any, row: int, unit: int, size: Any, digest: Any, start: Any, stop: Any
+) -> None:
+    """Take down a block of rows, the first of which is number ``row`` of its node: where each lies inside its unit."""
+    for j in range(len(start)):
+        u, length = (row + j) // unit, indptr[j + 1] - indptr[j]
+        digest[u] += digest_part(bits, indices, indptr[j], indptr[j + 1], size[u])
+        start[j], stop[j] = size[u], size[u] + length
+        size[u] += length
+
+
+@compiled
+def _note_digests(shares: Any, size: Any, out: Any) -> None:
+    for u in range(len(out)):
+        out[u] = digest_of(shares[u], size[u])
+
+
+@compiled
 def _arrange(
-    needed: Any, own: Any, uses: Any, bounds: Any, rank: Any, start: Any, stop: Any, size: int, turn: int, parts: int
+    needed: Any, own: Any, uses: Any, bounds: Any, rank: Any, begin: Any, end: Any, size: int, turn: int, parts: int
 ) -> tuple[Any, Any, Any, int, Any]:
     """Who lies where in the part whose turn it is.
 
-    Returns the rows in their new order (those that stay, those copied from the part that is next, those to be read),
-    their sizes and places, how many of them are not read, and the rows that are dropped. ``uses`` are the rows of the
+    Returns the units in their new order (those that stay, those copied from the part that is next, those to be read),
+    their sizes and places, how many of them are not read, and the ones that are dropped. ``uses`` are the units of the
     piece and of the ones after it, from bounds[k] to before bounds[k + 1]; ``rank`` is all UNKNOWN before and after.
     """
     low, following = turn * size, (turn + 1) % parts * size
@@ -179,20 +213,20 @@ def _arrange(
     moved, lacking = np.empty(len(needed), np.int64), np.empty(len(needed), np.int64)
     moves = lacks = 0
     room = size
-    for r in needed:
-        if start[r] < 0:
-            lacking[lacks], room = r, room - abs(stop[r] - start[r])
+    for u in needed:
+        if begin[u] < 0:
+            lacking[lacks], room = u, room - abs(end[u] - begin[u])
             lacks += 1
-        elif following <= start[r] < following + size:
-            moved[moves], room = r, room - (stop[r] - start[r])
+        elif following <= begin[u] < following + size:
+            moved[moves], room = u, room - (end[u] - begin[u])
             moves += 1
     unknown = len(bounds) - 1
     level_of, sizes_own = np.full(len(own), UNKNOWN, np.uint8), np.empty(len(own), np.int64)
     here = 0
     for k in range(len(own)):
-        r = own[k]
-        if low <= start[r] < low + size:  # else it was copied elsewhere
-            level_of[k], sizes_own[k] = min(rank[r], unknown), stop[r] - start[r]
+        u = own[k]
+        if low <= begin[u] < low + size:  # else it was copied elsewhere
+            level_of[k], sizes_own[k] = min(rank[u], unknown), end[u] - begin[u]
             here += 1
     stays = np.zeros(len(own), np.bool_)
     staying, full = 0, False
@@ -203,8 +237,8 @@ def _arrange(
                 if not full:
                     stays[k], room = True, room - sizes_own[k]
                     staying += 1
-    for r in uses:
-        rank[r] = UNKNOWN
+    for u in uses:
+        rank[u] = UNKNOWN
     placed, dropped = np.empty(staying + moves + lacks, np.int64), np.empty(here - staying, np.int64)
     count = drops = 0
     for k in range(len(own)):
@@ -217,47 +251,60 @@ def _arrange(
     placed[staying : staying + moves] = moved[:moves]
     placed[staying + moves :] = lacking[:lacks]
     sizes, target = np.empty(len(placed), np.int64), np.empty(len(placed), np.int64)
-    end = low
+    place = low
     for k in range(len(placed)):
-        sizes[k] = abs(stop[placed[k]] - start[placed[k]])
-        target[k] = end
-        end += sizes[k]
+        sizes[k] = abs(end[placed[k]] - begin[placed[k]])
+        target[k] = place
+        place += sizes[k]
     return placed, sizes, target, staying + moves, dropped
 
 
 @compiled
-def _spans(rows: Any, sizes: Any, target: Any, first: Any, home: Any, digest: Any) -> tuple[Any, Any, Any, Any, Any]:
-    """What to read for rows in increasing order."""
-    node, entry, expected = np.empty(len(rows), np.int64), np.empty(len(rows), np.int64), np.empty(len(rows), np.uint32)
+def _spans(units: Any, sizes: Any, target: Any, first: Any, home: Any, digest: Any) -> tuple[Any, Any, Any, Any, Any]:
+    """What to read for units in increasing order."""
+    count = len(units)
+    node, entry, expected = np.empty(count, np.int64), np.empty(count, np.int64), np.empty(count, np.uint32)
     i = 0
-    for k in range(len(rows)):
-        while rows[k] >= first[i + 1]:
+    for k in range(count):
+        while units[k] >= first[i + 1]:
             i += 1
-        node[k], entry[k], expected[k] = i, home[rows[k]], digest[rows[k]]
+        node[k], entry[k], expected[k] = i, home[units[k]], digest[units[k]]
     return node, entry, sizes, expected, target
 
 
 @compiled
-def _forget(rows: Any, start: Any, stop: Any) -> None:
-    """Rows are not in memory any more; their sizes stay known."""
-    for r in rows:
-        start[r], stop[r] = -1 - abs(stop[r] - start[r]), -1
+def _forget(units: Any, begin: Any, end: Any) -> None:
+    """Units are not in memory any more; their sizes stay known."""
+    for u in units:
+        begin[u], end[u] = -1 - abs(end[u] - begin[u]), -1
 
 
 @compiled
-def _place(rows: Any, target: Any, start: Any, stop: Any) -> None:
-    """Rows are in memory at ``target``."""
-    for k in range(len(rows)):
-        r = rows[k]
-        size = abs(stop[r] - start[r])
-        start[r], stop[r] = target[k], target[k] + size
+def _place(units: Any, target: Any, begin: Any, end: Any) -> None:
+    """Units are in memory at ``target``."""
+    for k in range(len(units)):
+        u = units[k]
+        size = abs(end[u] - begin[u])
+        begin[u], end[u] = target[k], target[k] + size
 
 
 @compiled
-def _copy(data: Any, indices: Any, start: Any, rows: Any, target: Any, sizes: Any) -> None:
-    """Copy rows, one after the other: a row may move down by less than its length."""
-    for k in range(len(rows)):
-        shift = start[rows[k]] - target[k]
+def _place_rows(units: Any, target: Any, row: Any, rows: Any) -> None:
+    """So are their rows."""
+    for k in range(len(units)):
+        r = row[units[k]]
+        last = row[units[k] + 1] if units[k] + 1 < len(row) else len(rows.y)
+        shift = target[k] - rows.start[r]
+        for other in range(r, last):
+            rows.start[other] += shift
+            rows.stop[other] += shift
+
+
+@compiled
+def _copy(data: Any, indices: Any, begin: Any, units: Any, target: Any, sizes: Any) -> None:
+    """Copy units, one after the other: one may move down by less than its length."""
+    for k in range(len(units)):
+        shift = begin[units[k]] - target[k]
         if shift != 0:
             for entry in range(target[k], target[k] + sizes[k]):
                 data[entry] = data[entry + shift]

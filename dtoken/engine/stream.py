@@ -1,8 +1,9 @@
 """Work on rows that do not fit into memory, piece by piece; the rows of the next piece are read meanwhile.
 
-Events are cut into pieces whose rows fit into a part of the arena (`RowCache`). While one piece is at work, a
-background thread plans later ones and brings in the rows of the next. Cuts change nothing but when local steps happen,
-which does not matter between two visits of their node: the bits are those of a run with all rows in memory.
+Events are ordered node by node (`order`) and cut into pieces whose rows fit into a part of the arena (`RowCache`).
+While one piece is at work, a background thread plans later ones and brings in the rows of the next. This changes
+nothing but when local steps happen, which does not matter between two visits of their node: the bits are those of a run
+with all rows in memory.
 """
 
 from collections import deque
@@ -16,8 +17,8 @@ from numpy.typing import NDArray
 
 from dtoken.algorithms.contract import Method
 from dtoken.compiled import compiled
-from dtoken.engine.row_cache import Change, RowCache, Rows
-from dtoken.problem.hosted import HostedRows
+from dtoken.engine.order import Groups, node_by_node
+from dtoken.engine.row_cache import Change, RowCache, Units
 from dtoken.schedule.events import LOCAL, MEET, MOVE, Events
 from dtoken.schedule.samples import Samples, row_of
 
@@ -29,7 +30,7 @@ T = TypeVar("T")
 class Planned(NamedTuple):
     """A piece of work whose rows are known."""
 
-    needed: Rows  # in increasing order
+    needed: Units  # in increasing order
     work: Callable[[], None]
 
 
@@ -110,13 +111,18 @@ class Stream:
     def over_all_rows(self, work: Callable[[int, int, int], None], whole_nodes: bool = False) -> None:
         """Let ``work(node, first, stop)`` see all rows, in consecutive parts of one node at a time."""
         self.finish()
+        rows, size = self.cache.rows, self.cache.unit
         for i, first, stop in self._parts(whole_nodes):
-            self.add(lambda i=i, a=first, b=stop: Planned(np.arange(a, b), lambda: work(i, a, b)))  # type: ignore[misc]
+            low, high = (int(rows.first[i]) + (unit - int(self.cache.first[i])) * size for unit in (first, stop))
+            high = min(high, int(rows.first[i + 1]))
+            self.add(
+                lambda i=i, a=first, b=stop, c=low, d=high: Planned(np.arange(a, b), lambda: work(i, c, d))  # type: ignore[misc]
+            )
         self.finish()
 
     def _parts(self, whole_nodes: bool) -> Iterator[tuple[int, int, int]]:
-        rows = self.cache.rows
-        for i, (first, stop) in enumerate(zip(rows.first[:-1].tolist(), rows.first[1:].tolist(), strict=True)):
+        """Node, first unit and last one of parts that fit into memory."""
+        for i, (first, stop) in enumerate(pairwise(self.cache.first.tolist())):
             if whole_nodes:
                 yield i, first, stop
                 continue
@@ -143,38 +149,60 @@ class Piece(NamedTuple):
     """Events whose rows fit into a part of the arena."""
 
     events: Events
-    used: NDArray[np.int64]  # first row of the block that each event uses, or node all of whose rows it uses; -1: none
+    used: NDArray[np.int64]  # unit that each event uses, or node all of whose units it uses; -1: none
 
-    def needed(self, rows: HostedRows, method: Method) -> Rows:
-        """The rows that the events use, in increasing order."""
+    def needed(self, cache: RowCache, method: Method) -> Units:
+        """The units that the events use, in increasing order."""
         used = np.unique(self.used)
         used = used[np.searchsorted(used, 0) :]
-        if not method.draws_samples:
-            parts = [np.arange(rows.first[i], rows.first[i + 1]) for i in used]
-            return np.concatenate(parts) if parts else np.empty(0, np.int64)
-        if rows.block == 1:
+        if method.draws_samples:
             return used
-        ends = rows.first[np.searchsorted(rows.first, used, "right")]
-        found = used[:, None] + np.arange(rows.block)
-        return np.asarray(found[found < ends[:, None]])
+        parts = [np.arange(cache.first[i], cache.first[i + 1]) for i in used]
+        return np.concatenate(parts) if parts else np.empty(0, np.int64)
 
 
-def cut(events: Events, slot: NDArray[np.int64], samples: Samples, stream: Stream, method: Method) -> Iterator[Piece]:
-    """Cut events into pieces; ``slot`` is the place of each node among the hosted ones, -1: hosted elsewhere."""
-    rows = stream.cache.rows
+def cut(
+    events: Events, slot: NDArray[np.int64], samples: Samples, cache: RowCache, method: Method, groups: Groups = None
+) -> Iterator[Piece]:
+    """Cut events into pieces.
+
+    Parameters
+    ----------
+    events, samples, method
+        What happens.
+    slot
+        Place of each node among the hosted ones, -1: hosted elsewhere.
+    cache
+        Where rows will be.
+    groups
+        The group of each node, if several work side by side.
+    """
+    events = node_by_node(events, slot, groups)
     entries = np.empty(0, np.int64)
     if not method.draws_samples:
-        sizes = np.concatenate([[0], np.cumsum(np.abs(rows.stop - rows.start))])
-        entries = np.diff(sizes[rows.first])
+        totals = np.concatenate([[0], np.cumsum(cache.sizes(np.arange(cache.first[-1])))])
+        entries = np.diff(totals[cache.first])
     used = np.full(events.size, -1)
-    ends = _ends(events, slot, samples, rows, entries, computes_on_visit(method), stream.cache.piece, used)
+    tables = (cache.rows.first, cache.rows.block, cache.first, cache.begin, cache.end)
+    ends = _ends(events, slot, samples, *tables, entries, computes_on_visit(method), cache.piece, used)
     for start, end in pairwise([0, *ends.tolist()]):
         yield Piece(events.between(start, end), used[start:end])
 
 
 @compiled
 def _ends(
-    events: Any, slot: Any, samples: Any, rows: Any, entries: Any, visits_compute: bool, limit: int, used: Any
+    events: Any,
+    slot: Any,
+    samples: Any,
+    first: Any,
+    block: int,
+    first_unit: Any,
+    begin: Any,
+    end: Any,
+    entries: Any,
+    visits_compute: bool,
+    limit: int,
+    used: Any,
 ) -> NDArray[np.int64]:
     """Where pieces end; ``entries`` of each node, if steps use all rows of a node; writes what each event uses."""
     ends, count, total = np.empty(len(events.kind) + 1, np.int64), 0, 0
@@ -184,12 +212,11 @@ def _ends(
         if i < 0 or kind in (MOVE, MEET):
             continue
         if len(entries) == 0:
-            row = row_of(samples, rows.first, i, events.draw[event])
+            row = row_of(samples, first, i, events.draw[event])
             if row < 0:
                 continue
-            used[event], size = row, 0
-            for r in range(row, min(row + rows.block, rows.first[i + 1])):
-                size += abs(rows.stop[r] - rows.start[r])
+            unit = first_unit[i] + (row - first[i]) // block
+            used[event], size = unit, abs(end[unit] - begin[unit])
         elif kind == LOCAL or visits_compute:
             used[event], size = i, entries[i] if seen[i] != count else 0
         else:

@@ -18,7 +18,7 @@ class HostedRows(NamedTuple):
 
     data: NDArray[np.float64]  # (nnz,) values
     indices: NDArray[np.uint32]  # (nnz,) their features; unsigned, so that compiled code needs no check of the sign
-    start: NDArray[np.int64]  # (rows,) row r is data[start[r]:stop[r]]; negative: it is not in memory now
+    start: NDArray[np.int64]  # (rows,) row r is data[start[r]:stop[r]], if it is in memory
     stop: NDArray[np.int64]  # (rows,) not start[r + 1]: rows lie in any order where memory is short
     y: NDArray[np.float64]  # (rows,) labels
     q: NDArray[np.float64]  # (rows,) squared norms ||a||^2; of a block of rows its q_ij at its first row, then 0

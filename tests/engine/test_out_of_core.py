@@ -86,16 +86,15 @@ class Trouble:
 
     def __init__(self, seed: int, slow: float, failing: float) -> None:
         self._random, self._slow, self._failing = random.Random(seed), slow, failing
-        self._failed: set[str] = set()
+        self._seen: set[str] = set()
         self._open = row_files.open_for_reading
 
     def __call__(self, path: Path) -> int:
         if self._random.random() < self._slow:
             time.sleep(0.002)
-        if str(path) not in self._failed and self._random.random() < self._failing:
-            self._failed.add(str(path))
-            return -1
-        return self._open(path)
+        first = str(path) not in self._seen
+        self._seen.add(str(path))
+        return -1 if first and self._random.random() < self._failing else self._open(path)
 
 
 @settings(max_examples=25)

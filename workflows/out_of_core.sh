@@ -1,14 +1,13 @@
 #!/usr/bin/env bash
-# A run whose data are ten times its memory, from making the data to a figure of the memory it used.
+# A run whose data are ten times its memory, from making the data to a report that shows the memory it used.
 #
 #   workflows/out_of_core.sh small    340,000 rows, 0.3 GB, in 80 MB: minutes
 #   workflows/out_of_core.sh full     3,500,000 rows, 3.2 GB, in 300 MB: about an hour on two cores, most of it for the
 #                                     reference optimum, which is computed once per dataset
 #
 # What follows is handed to dtoken, as in: workflows/out_of_core.sh small engine.read_ahead=false
-# Interrupted, it continues when it is started again. Leaves runs/out-of-core-SIZE with memory.parquet and memory.png.
+# Interrupted, it continues when it is started again. Leaves runs/out-of-core-SIZE with its report.
 set -euo pipefail
-here="$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)"
 size="${1:?give small or full}"
 shift
 
@@ -19,6 +18,5 @@ case "$size" in
 esac
 run="runs/out-of-core-$size"
 dtoken data=rcv1_like "data.rows=$rows" nodes=20 problem.sigma=1e-4 algorithm=tvr algorithm.tokens=4 \
-    algorithm.smoothness=factor "engine.memory=$memory" stop.passes=3 record.every_passes=0.5 "hydra.run.dir=$run" "$@"
-python "$here/out_of_core/figure.py" "$run" --output "$run/memory.png"
-echo "$run/memory.png"
+    algorithm.block_rows=64 "engine.memory=$memory" stop.passes=30 record.every_passes=2 "hydra.run.dir=$run" "$@"
+dtoken-report "$run"

@@ -50,7 +50,7 @@ def draw_figures(study: Study, folder: Path) -> list[str]:
 
     names = []
     with rc_context(STYLE):
-        for name, figure in [*_convergence(study), *_rates(study), *_scaling(study)]:
+        for name, figure in [*_convergence(study), *_rates(study), *_scaling(study), *_memory(study)]:
             for kind in FORMATS:
                 write_atomically(folder / f"{name}.{kind}", partial(_save, figure, kind))
             names.append(f"{name}.png")
@@ -176,3 +176,18 @@ def _power_law(axes: "Axes", series: Series, cost: str, alike: Sequence[Series])
     line = LINES[DASHES[alike.index(series) % len(DASHES)]]
     medians = [entry.costs[cost].median for _, entry in series.points]
     axes.plot([x for x, _ in series.points], medians, color=_colour(series), ls=line, marker="o", ms=2.5, label=label)
+
+
+def _memory(study: Study) -> Iterator[tuple[str, "Figure"]]:
+    """Resident memory over time, beside the budget."""
+    if not study.memory:
+        return
+    figure = _figure(2.0)
+    axes = figure.subplots()
+    for use in study.memory:
+        axes.plot(use.wall, use.resident, color=use.cell.method.colour[0], label=use.cell.label)
+    for budget in sorted({use.budget for use in study.memory}):
+        axes.axhline(budget, color="0.4", linestyle="--", linewidth=0.8, label=f"budget, {budget:,.0f} MB")
+    axes.set(xlabel="seconds", ylabel="resident memory in MB", ylim=(0, None))
+    _legend(figure, axes)
+    yield "memory", figure

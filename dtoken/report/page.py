@@ -18,6 +18,7 @@ from dtoken.report.bands import AXES, LINEAR, MEASURES, PANELS, Curves
 from dtoken.report.cells import describe, short, show_value
 from dtoken.report.colours import PALETTE
 from dtoken.report.costs import COSTS, Reached, Series, Slope, Spread
+from dtoken.report.memory import MemoryUse
 from dtoken.report.study import Rate, Study
 
 DIGITS = 4  # of a number that is drawn; more cannot be seen
@@ -61,6 +62,7 @@ def page(
         violations=[rate.cell.label for rate in study.rates if rate.violated],
         proved=sum(rate.proved for rate in study.rates),
         has_scaling=bool(study.series),
+        has_memory=bool(study.memory),
         graphs=facts.graphs(sweep),
         partitions=facts.partitions(sweep),
         constant_names=names,
@@ -137,6 +139,7 @@ def payload(study: Study, baseline: str | None = None) -> dict[str, Any]:
             key=lambda rate: not rate["violated"],  # what needs a look comes first
         ),
         "scaling": [_series(series, names) for series in study.series],
+        "memory": [_memory(use, names) for use in study.memory],
     }
 
 
@@ -192,6 +195,16 @@ def _series(series: Series, names: Sequence[str]) -> dict[str, Any]:
         "x": [x for x, _ in series.points],
         "costs": {name: [_spread(entry.costs[name]) for _, entry in series.points] for name in COSTS},
         "slopes": {name: _slope(found) for name, found in series.slopes.items()},
+    }
+
+
+def _memory(use: MemoryUse, names: Sequence[str]) -> dict[str, Any]:
+    return {
+        "method": names.index(use.cell.method.name),
+        "label": f"{use.cell.label}, run {use.run}",
+        "budget": use.budget,
+        "x": _numbers(use.wall),
+        "y": _numbers(use.resident),
     }
 
 

@@ -8,6 +8,7 @@ import numpy as np
 from dtoken.report.bands import AXES, Curves, aggregate
 from dtoken.report.cells import Cell, Sweep, cells_of
 from dtoken.report.costs import Reached, Series, accuracies_of, reached, scaling
+from dtoken.report.memory import MemoryUse, memory_use
 from dtoken.sweep.collect import read_trajectory
 from dtoken.sweep.runs import Run
 
@@ -37,6 +38,7 @@ class Study:
     reached: list[Reached]
     series: list[Series]
     rates: list[Rate]
+    memory: list[MemoryUse]
 
 
 def study(runs: Sequence[Run], accuracies: Sequence[float] | None = None) -> Study:
@@ -49,7 +51,8 @@ def study(runs: Sequence[Run], accuracies: Sequence[float] | None = None) -> Stu
         found = {axis: aggregate(tables, axis) for axis in AXES}
         curves.append({axis: curve for axis, curve in found.items() if curve is not None})
         table += [reached(cell, tables, accuracy) for accuracy in wanted]
-    return Study(sweep, wanted, curves, table, scaling(sweep, table), [_rate(cell) for cell in sweep.cells])
+    rates = [_rate(cell) for cell in sweep.cells]
+    return Study(sweep, wanted, curves, table, scaling(sweep, table), rates, memory_use(sweep.cells))
 
 
 def _rate(cell: Cell) -> Rate:

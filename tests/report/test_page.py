@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from dtoken.outputs import write_memory
 from dtoken.report import make_report
 from tests.sweep.made import config, trajectory, write_manifest, write_run
 
@@ -172,6 +173,22 @@ def test_scaling_shows_slopes(tmp_path: Path, open_page: Open) -> None:
     page = open_page(make_report(tmp_path, accuracies=[1e-2 * (1 + 1e-9)]))
     assert page.locator("#scaling-table tbody td").nth(1).inner_text() == "-1.00"
     assert page.evaluate("document.querySelector('#scaling-plot').data[0].x") == [0.01, 0.02, 0.04, 0.08]
+
+
+def test_memory_of_runs_with_a_budget_is_drawn(tmp_path: Path, open_page: Open) -> None:
+    write_run(tmp_path / "0", config(), trajectory())
+    write_run(tmp_path / "1", config(seed=1), trajectory())
+    write_run(tmp_path / "2", config(seed=2), trajectory())
+    taken = [(0.1 * at, (400 if at == 3217 else 300) * 10**6) for at in range(5000)]
+    write_memory(tmp_path / "1", taken, 250 * 10**6)
+    (tmp_path / "2/memory.parquet").write_bytes(b"damaged")
+    found = make_report(tmp_path)
+    page = open_page(found)
+    budget, used = page.evaluate("document.querySelector('#memory-plot').data.map((line) => line.y)")
+    assert budget == [250, 250]
+    assert len(used) == 300
+    assert max(used) == 400
+    assert (found.parent / "memory.pdf").is_file()
 
 
 def test_a_single_run_has_a_page(tmp_path: Path, open_page: Open) -> None:

@@ -348,6 +348,16 @@ function drawScaling() {
   $("scaling-caption").textContent = `${what} to reach ${power(accuracy)} against ${name}, both logarithmic: medians with 10 % and 90 % quantiles over seeds. A slope s means that the cost grows like ${name} to the power s; least squares over all runs, where at least half of them got there.`;
 }
 
+function drawMemory() {
+  if (!$("memory-plot")) return;
+  const shared = { type: "scatter", mode: "lines", hovertemplate: "%{y:,.0f} MB after %{x:.3~g} s<extra></extra>" };
+  const used = data.memory.map((run) => ({ ...shared, x: run.x, y: run.y, line: { color: tone(data.methods[run.method].colour), width: 2 }, hovertemplate: `<b>${run.label}</b><br>${shared.hovertemplate}` }));
+  const end = Math.max(...data.memory.map((run) => run.x.at(-1)));
+  const budgets = [...new Set(data.memory.map((run) => run.budget))].map((budget) => ({ ...shared, x: [0, end], y: [budget, budget], line: { color: css("--soft"), width: 1.5, dash: "dash" }, hovertemplate: `engine.memory: ${number(budget)} MB<extra></extra>` }));
+  Plotly.newPlot($("memory-plot"), [...budgets, ...used], baseLayout({ xaxis: axisLayout("seconds", false), yaxis: axisLayout("resident memory in MB", false, { rangemode: "tozero", exponentformat: "none" }) }), CONFIG);
+  $("memory-caption").textContent = "Resident memory of the process of each run, Python and its libraries with it, from the start of the engine to its end. Dashed: engine.memory, the budget for data and state.";
+}
+
 // ---------------------------------------------------------------- choices
 
 function choices(id, options, chosen, act) {
@@ -368,6 +378,7 @@ function drawAll() {
   if ($("panels")) { regroup(); costTable(); }
   drawRates();
   drawScaling();
+  drawMemory();
 }
 
 function setUp() {

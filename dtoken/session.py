@@ -24,7 +24,7 @@ from dtoken.engine.run import Outcome, Stop, Watch, run
 from dtoken.engine.timing import Choice, choose
 from dtoken.errors import InputError
 from dtoken.estimate import store_need
-from dtoken.memory_samples import MemorySamples
+from dtoken.memory_samples import MemorySamples, give_back
 from dtoken.preparation import Prepared, chosen, is_auto
 from dtoken.provenance import now, provenance
 from dtoken.result import Result
@@ -154,6 +154,7 @@ def _resident(prepared: Prepared, directory: Path | None) -> Iterator[None]:
     if budget is None or directory is None or not isinstance(prepared.settings.engine, Local):
         yield
         return
+    give_back()
     with MemorySamples() as samples:
         try:
             yield

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# A run whose data are ten times its memory, from making the data to a report that shows the memory it used.
+# A run whose data are many times its memory, from making the data to a report that shows the memory it used.
 #
 #   workflows/out_of_core.sh small    340,000 rows, 0.3 GB, in 80 MB: minutes
 #   workflows/out_of_core.sh full     3,500,000 rows, 3.2 GB, in 300 MB: about an hour on two cores, most of it for the

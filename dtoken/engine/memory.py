@@ -5,6 +5,7 @@ What is needed per node, per row and per token stays in memory; rows beyond the 
 """
 
 import math
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from types import SimpleNamespace
@@ -22,6 +23,8 @@ MB = 1e6
 BUFFERS = 16_000_000  # events of three segments, and the plans made from them
 SAMPLE_BYTES = 16  # of a row: its number, and its entry in the alias table
 LEAST_ENTRIES = 1 << 18  # of the arena, where there are as many: below, pieces are too short to be worth it
+
+SIZE = re.compile(r"(?P<number>\d+\.?\d*(e[+-]?\d+)?|\.\d+)\s*(?:(?P<prefix>[kmgtp])(?P<binary>i?))?b?", re.IGNORECASE)
 
 
 class Room(NamedTuple):
@@ -123,7 +126,7 @@ def _sizes_only(hosted: int, rows: int, features: int) -> HostedRows:
 
 
 def parse_memory(key: str, value: int | float | str | None) -> int | None:
-    """Bytes from a number or a text such as ``300MB``.
+    """Bytes from a number or a text such as ``300MB``, as Dask reads it; without Dask, which takes memory itself.
 
     Examples
     --------
@@ -132,12 +135,11 @@ def parse_memory(key: str, value: int | float | str | None) -> int | None:
     """
     if value is None:
         return None
-    from dask.utils import parse_bytes
-
-    try:
-        size = int(parse_bytes(value))
-    except ValueError:
-        raise InputError(f"{key}={value} is not a size; use for instance 300MB, 2GiB, or null for no limit") from None
+    found = SIZE.fullmatch(str(value).strip())
+    if found is None:
+        raise InputError(f"{key}={value} is not a size; use for instance 300MB, 2GiB, or null for no limit")
+    base = 1024 if found["binary"] else 1000
+    size = int(float(found["number"]) * base ** " KMGTP".index((found["prefix"] or " ").upper()))
     if size <= 0:
         raise InputError(f"{key}={value} must be positive; null is no limit")
     return size

@@ -65,7 +65,7 @@ def test_the_command_of_a_worker_leaves_in_good_order_and_is_encrypted(kind: str
     shared = str(tmp_path / "shared")
     assert words[4].startswith("tls://")
     assert all(given[f"--tls-{name}"].startswith(shared) for name in ("ca-file", "cert", "key"))
-    leaving = "hydra_plugins.dask_launcher.cluster.leaving"
+    leaving = "hydra_plugins.dask_launcher.cluster._leaving"
     assert given["--worker-class"] == f"{leaving}.LeavingWorker"
     assert given["--preload-nanny"] == leaving
     assert given["--nworkers"] == "2"

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from dask.utils import parse_bytes
 
 import dtoken
 from dtoken.algorithms.token import Token
@@ -76,7 +77,12 @@ def test_sizes(text: str | int | None, size: int | None) -> None:
     assert parse_memory("engine.memory", text) == size
 
 
-@pytest.mark.parametrize("text", ["much", "-3MB", 0, "MB3"])
+@pytest.mark.parametrize("text", ["300MB", "2 GiB", "1.5kB", "7", "12b", "3e8", "1e3 MB", "0.5TiB", "4k", "1.5 pb"])
+def test_sizes_are_read_as_dask_reads_them(text: str) -> None:
+    assert parse_memory("engine.memory", text) == parse_bytes(text)
+
+
+@pytest.mark.parametrize("text", ["much", "3iB", "-3MB", 0, "MB3"])
 def test_what_is_not_a_size(text: str | int) -> None:
     with pytest.raises(InputError, match=r"engine\.memory="):
         make_settings(engine={"kind": "local", "memory": text})

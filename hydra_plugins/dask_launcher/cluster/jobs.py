@@ -27,7 +27,7 @@ from hydra_plugins.dask_launcher.cluster.walltime import lifetime
 if TYPE_CHECKING:
     from distributed import Security
 
-LEAVING = "hydra_plugins.dask_launcher.cluster.leaving"
+LEAVING = "hydra_plugins.dask_launcher.cluster._leaving"
 CONFIGURATION = {
     # The keeper replaces jobs; Dask cancels one only when its worker has left without the job's end.
     "distributed.deploy.lost-worker-timeout": "60s",

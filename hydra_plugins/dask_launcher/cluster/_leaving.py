@@ -3,7 +3,8 @@
 SIGTERM is what comes before the end, be it the time limit, a preemption or a cancellation (of Grid Engine: SIGUSR2);
 SIGKILL follows some seconds later. It reaches all processes of a job, on some systems only the first one. Dask's own
 nanny would take it as an order to stop at once, and the results that its worker holds would be lost. This module is the
-class of the workers (``--worker-class``) and the preload of their nannies (``--preload-nanny``).
+class of the workers (``--worker-class``) and the preload of their nannies (``--preload-nanny``). Hydra, when it looks
+for plugins, imports all modules whose names do not begin with an underscore, and this one needs ``distributed``.
 """
 
 import asyncio

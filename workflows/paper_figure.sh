@@ -2,7 +2,7 @@
 # The paper's experiment from data to figure, with every sentence of the paper about it checked.
 #
 #   workflows/paper_figure.sh small                 generated rows, 20 x 500, to 1e-6: minutes
-#   workflows/paper_figure.sh full                  generated rows of the paper's shape, 20 x 9,841, to 1e-4: half an hour or more
+#   workflows/paper_figure.sh full                  generated rows of the paper's shape, 20 x 9,841, to 1e-4: an hour or more
 #   workflows/paper_figure.sh rcv1_test.binary.bz2  your own file in LIBSVM's format, to 1e-4
 #
 # What follows is handed to dtoken, as in: workflows/paper_figure.sh full cluster=slurm cluster.workers=16

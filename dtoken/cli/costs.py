@@ -6,12 +6,12 @@ from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING
 
-from dtoken.cli.lines import aligned, count
+from dtoken.cli.lines import aligned, amounts, headings
 
 if TYPE_CHECKING:
     from dtoken.report.cells import Cell
 
-COLUMNS = {"jumps": "jumps", "messages": "messages", "gradients": "gradients", "time": "ideal time", "wall": "wall"}
+COLUMNS = ("jumps", "messages", "gradients", "time", "wall")
 MOST_ROWS = 24  # fit on a screen; the report has them all
 
 
@@ -29,7 +29,7 @@ def cost_table(directory: Path) -> list[str]:
         for cell in sweep.cells[:MOST_ROWS]
     ]
     seeds = f", median of {len(sweep.seeds)} seeds" if len(sweep.seeds) > 1 else ""
-    lines = aligned([(f"to {accuracy}{seeds}", *COLUMNS.values()), *rows])
+    lines = aligned([(f"to {accuracy}{seeds}", *headings(COLUMNS)), *rows])
     left = len(sweep.cells) - MOST_ROWS
     return [*lines, f"... and {left} more in the report"] if left > 0 else lines
 
@@ -46,15 +46,7 @@ def _finest(cells: Sequence["Cell"]) -> str | None:
     return min(reached, key=float, default=None)
 
 
-def _needed(cell: "Cell", accuracy: str) -> tuple[str, ...]:
+def _needed(cell: "Cell", accuracy: str) -> list[str]:
     taken = [((run.summary or {}).get("to_accuracy") or {}).get(accuracy) for run in cell.runs]
     middle = {name: median(each[name] if each else math.inf for each in taken) for name in COLUMNS}
-    if math.isinf(middle["jumps"]):
-        return ("-",) * len(COLUMNS)
-    return (
-        f"{middle['jumps']:,.0f}",
-        f"{middle['messages']:,.0f}",
-        count(middle["gradients"]),
-        f"{middle['time']:.2g}",
-        f"{middle['wall']:.2g} s",
-    )
+    return amounts(None if math.isinf(middle["jumps"]) else middle, COLUMNS)

@@ -1,6 +1,6 @@
 """What the command says about a run, as text: before it begins and when it is over."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from dtoken.config.values import defaults, show
@@ -10,7 +10,8 @@ from dtoken.result import Result
 from dtoken.summary import constants, predict, proved, rate
 
 SHOWN = ("kappa", "p_comp", "rho_comm", "rho_comp", "rho", "beta", "step")  # constants, if they are one number
-TABLE = ("jumps", "messages", "gradients", "passes", "ideal time", "wall")
+TABLE = ("jumps", "messages", "gradients", "passes", "time", "wall")
+HEADINGS = {"time": "ideal time"}
 
 
 def count(number: float) -> str:
@@ -119,8 +120,10 @@ def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
 def closing(result: Result) -> list[str]:
     """The table of accuracies, the rates, and what else there is to say."""
     summary = result.summary
-    rows = [("", *TABLE)] + [(f"to {accuracy}", *_taken(taken)) for accuracy, taken in summary["to_accuracy"].items()]
-    lines = aligned(rows)
+    reached = summary["to_accuracy"].items()
+    lines = aligned(
+        [("", *headings(TABLE)), *((f"to {accuracy}", *amounts(taken, TABLE)) for accuracy, taken in reached)]
+    )
     rates = [
         f"{name} {summary[key]:.2g}"
         for name, key in (("measured", "measured_rate"), ("predicted", "predicted_rate"), ("paper", "paper_rate"))
@@ -164,14 +167,18 @@ def duration(seconds: float) -> str:
     raise AssertionError("unreachable")
 
 
-def _taken(taken: dict[str, Any] | None) -> tuple[str, ...]:
-    if taken is None:
-        return ("-",) * len(TABLE)
-    return (
-        f"{taken['jumps']:,}",
-        f"{taken['messages']:,}",
-        count(taken["gradients"]),
-        f"{taken['passes']:.4g}",
-        f"{taken['time']:.2g}",
-        f"{taken['wall']:.2g} s",
-    )
+def headings(names: Sequence[str]) -> list[str]:
+    """What tables call costs."""
+    return [HEADINGS.get(name, name) for name in names]
+
+
+def amounts(taken: Mapping[str, float] | None, names: Sequence[str]) -> list[str]:
+    """Costs as tables show them; dashes if the accuracy was not reached.
+
+    Examples
+    --------
+    >>> amounts({"jumps": 1234, "wall": 0.0123}, ["jumps", "wall"]), amounts(None, ["jumps"])
+    (['1,234', '0.012 s'], ['-'])
+    """
+    written = {"gradients": count, "passes": "{:.4g}".format, "time": "{:.2g}".format, "wall": "{:.2g} s".format}
+    return ["-" if taken is None else written.get(name, "{:,.0f}".format)(taken[name]) for name in names]

@@ -1,11 +1,11 @@
 """The rows of hosted nodes, in memory or streamed through it: what engines do with all of them is the same here."""
 
-import os
 from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
 
 from dtoken.algorithms.contract import Arrays, Method, Vector
+from dtoken.cluster import processors
 from dtoken.data.store import ShardStore
 from dtoken.engine.memory import Room
 from dtoken.engine.row_cache import RowCache, unit_rows
@@ -77,5 +77,4 @@ class Hosting:
 
 def _readers(sample: Blocks | None) -> int:
     """How many threads read ahead: the steps need processors, too, but single rows take two reads each."""
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return max(2 if unit_rows(sample) == 1 else 1, min(MOST_READERS, cores // 2))
+    return max(2 if unit_rows(sample) == 1 else 1, min(MOST_READERS, processors() // 2))

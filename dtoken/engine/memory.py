@@ -24,7 +24,9 @@ BUFFERS = 16_000_000  # events of three segments, and the plans made from them
 SAMPLE_BYTES = 16  # of a row: its number, and its entry in the alias table
 LEAST_ENTRIES = 1 << 18  # of the arena, where there are as many: below, pieces are too short to be worth it
 
-SIZE = re.compile(r"(?P<number>\d+\.?\d*(e[+-]?\d+)?|\.\d+)\s*(?:(?P<prefix>[kmgtp])(?P<binary>i?))?b?", re.IGNORECASE)
+SIZE = re.compile(
+    r"(?P<number>\d+\.?\d*(e[+-]?\d{1,2})?|\.\d+)\s*(?:(?P<prefix>[kmgtp])(?P<binary>i?))?b?", re.IGNORECASE
+)
 
 
 class Room(NamedTuple):
@@ -105,15 +107,8 @@ def memory_need(
     densest = max((entries / max(1, m) for entries, m in zip(node_nonzeros, node_rows, strict=True)), default=0)
     of_block = math.ceil(method.blocks.rows * densest) if method.blocks.rows > 1 else 0
     largest = of_block if method.draws_samples else max(node_nonzeros, default=0)
-    return MemoryNeed(
-        hosted,
-        features,
-        rows,
-        sum(node_nonzeros),
-        largest,
-        kept + copies,
-        math.ceil((table_bytes(sample) + drawn) * rows),
-    )
+    tables = math.ceil((table_bytes(sample) + drawn) * rows)
+    return MemoryNeed(hosted, features, rows, sum(node_nonzeros), largest, kept + copies, tables)
 
 
 def _sizes_only(hosted: int, rows: int, features: int) -> HostedRows:

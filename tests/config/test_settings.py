@@ -127,3 +127,10 @@ def test_identity_leaves_out_what_does_not_change_the_result() -> None:
     assert some.identity() == other.identity()
     assert some.identity() != make_settings(seed=1).identity()
     assert some.identity() != make_settings(record={"every_passes": 2.0}).identity()
+
+
+@pytest.mark.parametrize("curve", sorted(path.stem for path in (config_folder() / "curve").glob("*.yaml")))
+def test_curves_of_the_papers_figure_are_the_same_before_and_after_the_experiment(curve: str) -> None:
+    """A sweep that the experiment defines puts the curve first, a command that names the curve may put it last."""
+    words = (f"+curve={curve}", "+experiment=paper")
+    assert from_command(*words) == from_command(*reversed(words))

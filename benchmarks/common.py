@@ -6,7 +6,10 @@ import os
 import platform
 import time
 from collections.abc import Callable
+from importlib.metadata import version
 from pathlib import Path
+
+import psutil
 
 
 def arguments(description: str | None, folder: bool = False) -> argparse.Namespace:
@@ -38,6 +41,24 @@ def in_turns(times: int, **work: Callable[[], float]) -> dict[str, float]:
     return {name: min(taken) for name, taken in seconds.items()}
 
 
+def describe_machine() -> str:
+    """Processor, cores, memory and software, in a line."""
+    cores, memory = os.cpu_count(), psutil.virtual_memory().total / 2**30
+    versions = ", ".join(f"{name} {version(name)}" for name in ("numpy", "numba", "distributed", "zarr"))
+    python = f"Python {platform.python_version()}"
+    return f"{processor_name()}, {cores} cores, {memory:.0f} GiB, {platform.system()}, {python}, {versions}"
+
+
+def processor_name() -> str:
+    """The processor's own name where the system tells it, otherwise its kind."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        lines = []
+    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return names[0] if names else platform.machine()
+
+
 class Figures:
     """Measured numbers with their targets."""
 
@@ -57,9 +78,7 @@ class Figures:
 
     def show(self) -> None:
         """Write the figures to the file that was asked for."""
-        machine = (
-            f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}"
-        )
+        machine = describe_machine()
         print(f"size {self._options.size}; {machine}; load {os.getloadavg()[0]:.1f}")
         if self._options.json:
             content = {

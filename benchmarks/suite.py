@@ -2,9 +2,10 @@
 
     python benchmarks/suite.py [--size small|full] [--only NAME ...] [--no-write]
 
-Each benchmark is a process of its own. Its figures replace the table of its name in docs/performance.md and are kept in
-benchmarks/figures.json; ratios are compared with those that were kept there before, because ratios within one
-run travel between machines and seconds do not. Exit status 1: a benchmark failed, or a ratio got worse by a third.
+Each benchmark is a process of its own. Its figures are kept in benchmarks/figures.json, and those of full size replace
+the table of its name in docs/performance.md. Ratios are compared with those of the same size that were kept before,
+because ratios within one run travel between machines and seconds do not. Exit status 1: a benchmark failed, or a ratio
+got worse by a third.
 """
 
 import argparse
@@ -59,10 +60,8 @@ def write(page: str, name: str, run: Run) -> str:
     return marks.sub(lambda found: f"{found[1]}{table(name, run)}\n{found[2]}", page)
 
 
-def slower(before: Run | None, now: Run) -> list[str]:
+def slower(before: Run, now: Run) -> list[str]:
     """A sentence for each ratio that got worse."""
-    if before is None or before["size"] != now["size"]:
-        return []
     kept = {row["figure"]: row for row in before["figures"]}
     found = []
     for row in now["figures"]:
@@ -82,19 +81,22 @@ def main(words: Sequence[str] | None = None) -> int:
     parser.add_argument("--only", nargs="+", choices=NAMES, default=NAMES)
     parser.add_argument("--no-write", action="store_true", help="leave docs/performance.md and figures.json alone")
     options = parser.parse_args(words)
-    kept: dict[str, Run] = json.loads(KEPT.read_text()) if KEPT.is_file() else {}
-    worse, failed = [], []
+    kept: dict[str, dict[str, Run]] = json.loads(KEPT.read_text()) if KEPT.is_file() else {}
+    of_size = kept.setdefault(options.size, {})
+    worse, failed, began = [], [], time.perf_counter()
     for name in options.only:
         run = measure(name, options.size)
         if run is None:
             failed.append(name)
             continue
-        worse += slower(kept.get(name), run)
-        if not options.no_write:
+        worse += slower(of_size.get(name, run), run)
+        if options.no_write:
+            continue
+        of_size[name] = run
+        KEPT.write_text(json.dumps(kept, indent=1) + "\n")
+        if options.size == "full":
             PAGE.write_text(write(PAGE.read_text(), name, run))
-            kept[name] = run
-            KEPT.write_text(json.dumps(kept, indent=1) + "\n")
-    print()
+    print(f"\n{len(options.only)} benchmarks, {(time.perf_counter() - began) / 60:.1f} minutes")
     print("\n".join(f"slower: {sentence}" for sentence in worse) or "nothing got slower")
     if failed:
         print(f"failed: {', '.join(failed)}")

@@ -23,6 +23,7 @@ from dtoken.data.store import DamagedStore, ShardStore
 
 ENTRY_BYTES = 12  # of data and indices together
 RUN_ENTRIES = 1 << 16  # at most so many entries are read at once: they are still in cache when they are checked
+PARTS = 8  # of what is read for each thread: one that got no processor for a while leaves the rest to the others
 NAMES = ("X/data", "X/indices")
 
 # The C library's own; the address travels as a number.
@@ -120,8 +121,8 @@ class RowFiles:
                 start += 1
             return failed
 
-        edges = np.linspace(0, len(spans.node), self._threads + 1).astype(np.int64).tolist()
-        parts = list(pairwise(edges))
+        count = 1 if self._pool is None else PARTS * self._threads
+        parts = list(pairwise(np.linspace(0, len(spans.node), count + 1).astype(np.int64).tolist()))
         found = map(part, parts) if self._pool is None else self._pool.map(part, parts)
         for number in [number for failed in found for number in failed]:
             self._read_again(spans.between(number, number + 1), data, indices)

@@ -1,6 +1,6 @@
 """Hyper-parameters that several methods share, and what follows from them."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, ClassVar, Protocol
@@ -31,8 +31,38 @@ class SingleRows:
         """What a sample is."""
         return SINGLE_ROWS
 
+    @property
+    def phases(self) -> tuple[Callable[..., None], ...]:
+        """Local steps are not divided."""
+        return ()
 
-FULL_GRADIENTS: Mapping[str, str] = MappingProxyType({"block_rows": "its steps use all rows of a node"})
+
+WHOLE_NODES: Mapping[str, str] = MappingProxyType({"block_rows": "its steps need all rows of a node at once"})
+
+
+def check_block_rows(rows: int) -> None:
+    """Raise an InputError unless blocks of so many rows make sense."""
+    if rows < 1:
+        raise InputError(f"algorithm.block_rows={rows}, but a block has at least one row")
+
+
+@dataclass(frozen=True)
+class InBlocks:
+    """A method whose steps use all rows of a node, block by block where memory does not hold them: see ``phases``.
+
+    Parameters
+    ----------
+    block_rows
+        Rows that are read together where memory does not hold all of them; results do not depend on it.
+    """
+
+    block_rows: int = 64
+
+    refuses: ClassVar[Mapping[str, str]] = MappingProxyType({})
+
+    def __post_init__(self) -> None:
+        super().__post_init__()  # type: ignore[misc]  # of the method that this is mixed into
+        check_block_rows(self.block_rows)
 
 
 @dataclass(frozen=True)
@@ -142,7 +172,7 @@ class VisitMethod(Walking, SmoothMethod):
 
     tokens: ClassVar[int] = 1
     draws_samples = False
-    refuses = FULL_GRADIENTS
+    refuses = WHOLE_NODES
     local = staticmethod(never)
     meet = None
 

@@ -75,6 +75,15 @@ class Method(Protocol):
     reports_nodes: ClassVar[bool]  # True: tokens are only messages, and the gap is that of the nodes' models
 
     @property
+    def phases(self) -> tuple[Callable[..., None], ...]:
+        """A local step that uses all rows of its node, as compiled passes over them; empty: it cannot be divided.
+
+        Each is ``phase(c, rows, nodes, i, first, stop, scratch)`` with the rows from ``first`` to before ``stop`` of
+        node i. ``local`` calls each once with all rows of the node; where memory does not hold them, they are called
+        with consecutive parts, each phase after the one before. ``scratch`` are d numbers that last for one step.
+        """
+
+    @property
     def blocks(self) -> Blocks:
         """What a sample is."""
 
@@ -118,7 +127,7 @@ class Method(Protocol):
         """Let the nodes' initial state take in the rows in [first[i], first[i + 1]) of each node i.
 
         Called once with all rows, or, where they do not fit into memory, many times with consecutive parts of one node
-        at a time; methods that do not draw samples always get whole nodes.
+        at a time; methods that neither draw samples nor have ``phases`` always get whole nodes.
         """
 
     def models(self, c: Arrays, nodes: Arrays, tokens: Arrays, t: float) -> Models:

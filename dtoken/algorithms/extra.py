@@ -14,10 +14,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from dtoken.algorithms.base import InBlocks
 from dtoken.algorithms.contract import Models, Vector
 from dtoken.algorithms.synchronous import Averaging, AveragingMethod, Messages
 from dtoken.compiled import compiled
-from dtoken.problem.hosted import HostedRows, node_gradient
+from dtoken.problem.hosted import HostedRows, add_gradient
 from dtoken.schedule.events import LOADING
 
 
@@ -41,18 +42,26 @@ def visit(c: Any, rows: Any, nodes: Any, tokens: Any, i: int, k: int, r: int, t:
 
 
 @compiled
+def move_on(c: Any, rows: Any, nodes: Any, i: int, first: int, stop: int, g: Vector) -> None:
+    """Node i takes its gradient, row by row, and moves on."""
+    if first == rows.first[i]:
+        g[:] = c.sigma * nodes.x[i]
+    add_gradient(rows, i, first, stop, nodes.x[i], g)
+    if stop == rows.first[i + 1]:
+        nodes.before[i] = nodes.x[i]
+        nodes.x[i] = nodes.mixed[i] - c.step * (g - nodes.g[i])
+        nodes.g[i] = g
+        nodes.mixed[i] = 0.0
+
+
+@compiled
 def local(c: Any, rows: Any, nodes: Any, i: int, r: int, t: float) -> None:
-    """Node i takes its gradient and moves on."""
-    g = np.empty(rows.d)
-    node_gradient(rows, i, c.sigma, nodes.x[i], g)
-    nodes.before[i] = nodes.x[i]
-    nodes.x[i] = nodes.mixed[i] - c.step * (g - nodes.g[i])
-    nodes.g[i] = g
-    nodes.mixed[i] = 0.0
+    """Node i takes a step with all its rows."""
+    move_on(c, rows, nodes, i, rows.first[i], rows.first[i + 1], np.empty(rows.d))
 
 
 @dataclass(frozen=True)
-class EXTRA(AveragingMethod):
+class EXTRA(InBlocks, AveragingMethod):
     """EXTRA.
 
     Parameters
@@ -61,9 +70,12 @@ class EXTRA(AveragingMethod):
         As for Token GD.
     step
         Step size, in units of 1 / (L_b + sigma); guaranteed below 1.
+    block_rows
+        As for Token GD.
     """
 
     local = staticmethod(local)
+    phases = (move_on,)
     visit = staticmethod(visit)
 
     def start(self, c: Averaging, rows: HostedRows) -> tuple[Nodes, Messages]:

@@ -23,12 +23,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from dtoken.algorithms.base import InBlocks
 from dtoken.algorithms.contract import Facts, Models, Vector, check_choice
 from dtoken.algorithms.synchronous import RoundMethod
 from dtoken.compiled import compiled
 from dtoken.errors import InputError
 from dtoken.graph.topology import COMPLETE_TABLE_LIMIT
-from dtoken.problem.hosted import HostedRows, node_gradient
+from dtoken.problem.hosted import HostedRows, add_gradient
 from dtoken.schedule import rounds
 from dtoken.schedule.events import LOADING, concatenate
 from dtoken.schedule.stream import Schedule
@@ -61,12 +62,20 @@ class Tokens(NamedTuple):
 
 
 @compiled
+def descend(c: Any, rows: Any, nodes: Any, i: int, first: int, stop: int, scratch: Vector) -> None:
+    """Node i has the sum of all gradients: it takes the step, and its gradient at the new point, row by row."""
+    if first == rows.first[i]:
+        nodes.theta[i] -= c.step / c.n * nodes.total[i]
+        nodes.total[i] = 0.0
+        nodes.sent[i] = 0
+        nodes.g[i] = c.sigma * nodes.theta[i]
+    add_gradient(rows, i, first, stop, nodes.theta[i], nodes.g[i])
+
+
+@compiled
 def local(c: Any, rows: Any, nodes: Any, i: int, r: int, t: float) -> None:
-    """Node i has the sum of all gradients: it takes the step, and its gradient at the new point."""
-    nodes.theta[i] -= c.step / c.n * nodes.total[i]
-    nodes.total[i] = 0.0
-    nodes.sent[i] = 0
-    node_gradient(rows, i, c.sigma, nodes.theta[i], nodes.g[i])
+    """Node i takes a step with all its rows."""
+    descend(c, rows, nodes, i, rows.first[i], rows.first[i + 1], rows.w)
 
 
 @compiled
@@ -111,7 +120,7 @@ PATTERNS = {"all_to_all": rounds.all_to_all, "ring": rounds.two_laps, "centraliz
 
 
 @dataclass(frozen=True)
-class GD(RoundMethod):
+class GD(InBlocks, RoundMethod):
     """Gradient descent.
 
     Parameters
@@ -122,11 +131,14 @@ class GD(RoundMethod):
         Step size, in units of 1 / (L_b + sigma); below 2.
     allreduce
         How nodes add up their gradients: ``all_to_all``, ``ring`` or ``centralized``.
+    block_rows
+        As for Token GD.
     """
 
     allreduce: str = "all_to_all"
 
     local = staticmethod(local)
+    phases = (descend,)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -167,9 +179,9 @@ class GD(RoundMethod):
         return Nodes(theta, g, total, np.zeros(len(rows.w), np.int64)), Tokens(np.zeros((K, rows.d)), np.full(K, c.n))
 
     def begin(self, c: Descent, rows: HostedRows, nodes: Nodes) -> None:
-        """The first gradients."""
+        """The first gradients, at theta = 0: without the regulariser's share."""
         for i in np.flatnonzero(np.diff(rows.first)).tolist():
-            node_gradient(rows, i, c.sigma, nodes.theta[i], nodes.g[i])
+            add_gradient(rows, i, rows.first[i], rows.first[i + 1], nodes.theta[i], nodes.g[i])
 
     def models(self, c: Descent, nodes: Nodes, tokens: Tokens, t: float) -> Models:
         """The nodes."""

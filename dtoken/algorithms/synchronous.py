@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dtoken.algorithms.base import FULL_GRADIENTS, SmoothMethod
+from dtoken.algorithms.base import WHOLE_NODES, SmoothMethod
 from dtoken.algorithms.contract import Arrays, Facts, Vector
 from dtoken.errors import InputError
 from dtoken.graph.topology import Topology
@@ -71,7 +71,7 @@ class RoundMethod(Messenger):
     step: float = 1.0
 
     draws_samples = False
-    refuses = FULL_GRADIENTS
+    refuses = WHOLE_NODES
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from dtoken.algorithms.base import FULL_GRADIENTS
+from dtoken.algorithms.base import InBlocks
 from dtoken.algorithms.contract import Facts, Vector
 from dtoken.algorithms.dual import DualMethod, follow_margins, mix, move_margins
 from dtoken.algorithms.tvr import visit
@@ -34,10 +34,22 @@ from dtoken.theory.dual_descent import (
 
 
 @compiled
+def look(c: Any, rows: Any, nodes: Any, i: int, first: int, stop: int, scratch: Vector) -> None:
+    """The margins move, at the old theta_i."""
+    move_margins(c.rho_comp, rows, nodes, i, first, stop)
+
+
+@compiled
+def follow(c: Any, rows: Any, nodes: Any, i: int, first: int, stop: int, scratch: Vector) -> None:
+    """theta_i follows."""
+    follow_margins(c, rows, nodes, i, first, stop)
+
+
+@compiled
 def local(c: Any, rows: Any, nodes: Any, i: int, r: int, t: float) -> None:
     """Node i uses all its rows: first all margins at the old theta_i, then the update."""
-    move_margins(c.rho_comp, rows, nodes, i, rows.first[i], rows.first[i + 1])
-    follow_margins(c, rows, nodes, i, rows.first[i], rows.first[i + 1])
+    look(c, rows, nodes, i, rows.first[i], rows.first[i + 1], rows.w)
+    follow(c, rows, nodes, i, rows.first[i], rows.first[i + 1], rows.w)
 
 
 @compiled
@@ -49,7 +61,7 @@ def arrive(c: Any, rows: Any, nodes: Any, tokens: Any, i: int, k: int, r: int, t
 
 
 @dataclass(frozen=True)
-class Token(DualMethod):
+class Token(InBlocks, DualMethod):
     """Token Gradient Descent.
 
     Parameters
@@ -72,11 +84,17 @@ class Token(DualMethod):
         ``independent``: nodes compute all the time; ``on_arrival``: when a token arrives, and only then.
     interactions
         Probability that a step is a meeting of two tokens, wherever they are.
+    block_rows
+        Rows that are read together where memory does not hold all of them; results do not depend on it.
     """
 
     draws_samples = False
-    refuses = FULL_GRADIENTS
     local = staticmethod(local)
+
+    @property
+    def phases(self) -> tuple[Callable[..., None], ...]:
+        """Two passes over the rows; on arrival they belong to a visit, which is not divided."""
+        return () if self.on_arrival else (look, follow)
 
     @property
     def visit(self) -> Callable[..., None]:

@@ -22,11 +22,10 @@ from typing import Any
 
 import numpy as np
 
-from dtoken.algorithms.base import SamplingMethod
+from dtoken.algorithms.base import SamplingMethod, check_block_rows
 from dtoken.algorithms.contract import Facts, Vector
 from dtoken.algorithms.dual import DualMethod, follow_margins, mix, move_margins
 from dtoken.compiled import compiled
-from dtoken.errors import InputError
 from dtoken.problem.blocks import Blocks
 from dtoken.schedule.clock import Costs
 from dtoken.schedule.stream import Law
@@ -90,8 +89,7 @@ class TVR(SamplingMethod, DualMethod):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.block_rows < 1:
-            raise InputError(f"algorithm.block_rows={self.block_rows}, but a block has at least one row")
+        check_block_rows(self.block_rows)
 
     @property
     def blocks(self) -> Blocks:

@@ -7,6 +7,7 @@ and waits only for tokens that are elsewhere. All hosts of a run reach the end o
 import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,7 +24,7 @@ from dtoken.engine.parts import Part, put_part, take_part
 from dtoken.engine.plan import Plan, Traffic, make_plan
 from dtoken.engine.recorder import Measurement, measure_models
 from dtoken.engine.row_cache import RowCache
-from dtoken.engine.stream import Piece, Planned, cut
+from dtoken.engine.stream import Piece, Planned, Step, Stream, cut
 from dtoken.errors import RunError
 from dtoken.problem.losses import get_loss
 from dtoken.schedule.events import Events, no_events
@@ -178,12 +179,27 @@ class Host:
             self._run_plan(self._plan(events), turns)
             return
         for piece in cut(events, self._slot, self.samples, stream.cache, self.assignment.method):
-            stream.add(lambda piece=piece: self._planned(piece, stream.cache))  # type: ignore[misc]
+            if isinstance(piece, Step):
+                self._take_step(piece.node, stream)
+            else:
+                stream.add(lambda piece=piece: self._planned(piece, stream.cache))  # type: ignore[misc]
 
     def _planned(self, piece: Piece, cache: RowCache) -> Planned:
         turns = self._traffic.turns.copy()
         plan = self._plan(piece.events)
         return Planned(piece.needed(cache, self.assignment.method), lambda: self._run_plan(plan, turns))
+
+    def _take_step(self, i: int, stream: Stream) -> None:
+        scratch = np.empty(self._rows.d)
+
+        def work(phase: Callable[..., None], first: int, stop: int) -> None:
+            began = time.perf_counter()
+            phase(self._c, self._rows, self._node_state, i, first, stop, scratch)
+            self._tally.busy += time.perf_counter() - began
+
+        for phase in self.assignment.method.phases:
+            stream.over_node(i, partial(work, phase))
+        self._tally.events += 1
 
     def _finish(self) -> None:
         if self._hosting.stream is not None:

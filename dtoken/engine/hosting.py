@@ -10,7 +10,6 @@ from dtoken.data.store import ShardStore
 from dtoken.engine.memory import Room
 from dtoken.engine.row_cache import RowCache, unit_rows
 from dtoken.engine.stream import Stream
-from dtoken.problem.blocks import Blocks
 from dtoken.problem.hosted import HostedRows, add_values, host
 from dtoken.problem.kernels import compensated
 from dtoken.problem.losses import Loss
@@ -30,8 +29,7 @@ class Hosting:
         if room is None or not isinstance(shards, ShardStore):
             self.rows: HostedRows = host(shards, nodes, loss, method.blocks)
             return
-        sample = method.blocks if method.draws_samples else None
-        cache = RowCache(shards, nodes, loss, room.entries, sample, _readers(sample) if room.read_ahead else 1)
+        cache = RowCache(shards, nodes, loss, room.entries, method, _readers(method) if room.read_ahead else 1)
         self.stream = Stream(cache, room.read_ahead)
         self.rows = self.stream.cache.rows
 
@@ -47,7 +45,7 @@ class Hosting:
             bounds = np.where(np.arange(len(rows.first)) <= i, first, stop)  # the other nodes have no rows
             method.begin(c, rows._replace(first=bounds), nodes)
 
-        self.stream.over_all_rows(begin, whole_nodes=not method.draws_samples)
+        self.stream.over_all_rows(begin, whole_nodes=not (method.draws_samples or method.phases))
         return nodes, tokens
 
     def values(self, models: Vector, in_parallel: Map = map) -> Vector:
@@ -75,6 +73,6 @@ class Hosting:
             self.stream.close()
 
 
-def _readers(sample: Blocks | None) -> int:
+def _readers(method: Method) -> int:
     """How many threads read ahead: the steps need processors, too, but single rows take two reads each."""
-    return max(2 if unit_rows(sample) == 1 else 1, min(MOST_READERS, processors() // 2))
+    return max(2 if unit_rows(method) == 1 else 1, min(MOST_READERS, processors() // 2))

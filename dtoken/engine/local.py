@@ -7,6 +7,7 @@ the order of everything that touches a node or a token, so the bits do not depen
 import time
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from threading import Event
 from types import TracebackType
@@ -26,7 +27,7 @@ from dtoken.engine.placement import balanced_groups
 from dtoken.engine.plan import Plan, Traffic, make_plan, one_host
 from dtoken.engine.recorder import Measurement, measure_models
 from dtoken.engine.row_cache import RowCache
-from dtoken.engine.stream import Piece, Planned, cut
+from dtoken.engine.stream import Piece, Planned, Step, Stream, cut
 from dtoken.problem.losses import Loss
 from dtoken.problem.shards import Shards
 from dtoken.schedule.events import Events
@@ -67,7 +68,10 @@ class LocalEngine:
         """Let ``events`` happen, soon; where they stand in the schedule does not matter here."""
         if (stream := self._hosting.stream) is not None:
             for piece in cut(events, self._numbers, self.samples, stream.cache, self._method, self._groups):
-                stream.add(lambda piece=piece: self._planned(piece, stream.cache))  # type: ignore[misc]
+                if isinstance(piece, Step):
+                    self._take_step(piece.node, stream)
+                else:
+                    stream.add(lambda piece=piece: self._planned(piece, stream.cache))  # type: ignore[misc]
             return
         ready = self._traffic.turns.copy()
 
@@ -87,6 +91,15 @@ class LocalEngine:
             self._in_groups(lambda plan, failed: self._run_plan(plan, ready, failed), plans)
 
         return Planned(piece.needed(cache, self._method), work)
+
+    def _take_step(self, i: int, stream: Stream) -> None:
+        scratch = np.empty(self.rows.d)
+
+        def work(phase: Callable[..., None], first: int, stop: int) -> None:
+            phase(self._c, self.rows, self.nodes, i, first, stop, scratch)
+
+        for phase in self._method.phases:
+            stream.over_node(i, partial(work, phase))
 
     def _in_groups(self, work: Callable[[Any, Event], T], groups: Sequence[Any]) -> list[T]:
         failed = Event()

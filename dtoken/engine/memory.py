@@ -15,7 +15,7 @@ import numpy as np
 
 from dtoken.algorithms.contract import Method
 from dtoken.data.row_files import ENTRY_BYTES
-from dtoken.engine.row_cache import table_bytes
+from dtoken.engine.row_cache import table_bytes, unit_rows
 from dtoken.errors import InputError
 from dtoken.problem.hosted import HostedRows
 
@@ -102,12 +102,12 @@ def memory_need(
     states = start(SimpleNamespace(n=n), _sizes_only(hosted, rows, features))
     kept = sum(array.nbytes for state in states for array in state)
     copies = (hosted + 2 * len(method.token_start(n))) * features * 8
-    sample = method.blocks if method.draws_samples else None
-    drawn = SAMPLE_BYTES / sample.rows if sample else 0
+    unit, by_units = unit_rows(method), method.draws_samples or bool(method.phases)
+    drawn = SAMPLE_BYTES / unit if method.draws_samples else 0
     densest = max((entries / max(1, m) for entries, m in zip(node_nonzeros, node_rows, strict=True)), default=0)
-    of_block = math.ceil(method.blocks.rows * densest) if method.blocks.rows > 1 else 0
-    largest = of_block if method.draws_samples else max(node_nonzeros, default=0)
-    tables = math.ceil((table_bytes(sample) + drawn) * rows)
+    of_unit = math.ceil(unit * densest) if unit > 1 else 0
+    largest = of_unit if by_units else max(node_nonzeros, default=0)
+    tables = math.ceil((table_bytes(unit) + drawn) * rows)
     return MemoryNeed(hosted, features, rows, sum(node_nonzeros), largest, kept + copies, tables)
 
 

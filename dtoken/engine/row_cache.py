@@ -16,31 +16,31 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from dtoken.algorithms.contract import Method
 from dtoken.compiled import compiled
 from dtoken.data.row_files import ENTRY_BYTES, RowFiles, Spans, digest_of, digest_part
 from dtoken.data.store import ShardStore
 from dtoken.errors import InputError
-from dtoken.problem.blocks import SINGLE_ROWS, Blocks, block_norms
+from dtoken.problem.blocks import block_norms
 from dtoken.problem.hosted import HostedRows
 from dtoken.problem.kernels import squared_norms
 from dtoken.problem.losses import Loss
 
-WHOLE_NODES = 64  # rows of a unit where steps use all rows of a node
+OF_NODES = 64  # rows of a unit where steps use all rows of a node, unless the method says it
 UNKNOWN = 255  # as a rank: no use is known
 PIECE_ENTRIES = 1 << 21  # of a part of the arena, unless a single step needs more, or there is less memory
 
 Units = NDArray[np.int64]
 
 
-def table_bytes(sample: Blocks | None) -> float:
+def table_bytes(unit: int) -> float:
     """Bytes for each row beside its entries: y, q, start and stop; its unit's place in the store, digest and rank."""
-    size = unit_rows(sample)
-    return 32 + 9 if size == 1 else 32 + (9 + 24) / size
+    return 32 + 9 if unit == 1 else 32 + (9 + 24) / unit
 
 
-def unit_rows(sample: Blocks | None) -> int:
+def unit_rows(method: Method) -> int:
     """Rows of a unit."""
-    return WHOLE_NODES if sample is None else sample.rows
+    return method.blocks.rows if method.draws_samples else getattr(method, "block_rows", OF_NODES)
 
 
 class Change(NamedTuple):
@@ -60,8 +60,8 @@ class RowCache:
         Whose rows, and the loss.
     entries
         Size of the arena.
-    sample
-        What a step uses: blocks of rows; None: all rows of a node.
+    method
+        What a step uses: a block of rows, or all rows of a node, part by part if it can and must.
     readers
         Threads that read side by side.
     """
@@ -72,18 +72,17 @@ class RowCache:
         nodes: Sequence[int],
         loss: Loss,
         entries: int,
-        sample: Blocks | None = SINGLE_ROWS,
+        method: Method,
         readers: int = 1,
     ) -> None:
         if max((store.node_nonzeros[node] for node in nodes), default=0) >= 2**32:
             raise InputError("a node has more than 4,294,967,295 non-zeros, too many for engine.memory; use more nodes")
         counts = np.array([store.node_rows[node] for node in nodes])
-        first, self.unit = np.cumsum([0, *counts]), unit_rows(sample)
+        first, self.unit = np.cumsum([0, *counts]), unit_rows(method)
         self.first = np.cumsum([0, *-(-counts // self.unit)])  # first unit of each node
         start, stop = np.zeros(first[-1], np.int64), np.zeros(first[-1], np.int64)
         labels, norms = np.empty(first[-1]), np.empty(first[-1])
-        data, indices = np.empty(entries), np.empty(entries, np.uint32)
-        block = 1 if sample is None else sample.rows
+        data, indices, block = np.empty(entries), np.empty(entries, np.uint32), method.blocks.rows
         self.rows = HostedRows(
             data, indices, start, stop, labels, norms, first, 1.0 / counts, store.d, loss.code, loss.curvature, block
         )
@@ -97,14 +96,16 @@ class RowCache:
         self._rank = np.full(units, UNKNOWN, np.uint8)  # scratch: which of the next pieces uses a unit first
         for i, node in enumerate(nodes):
             self._scan(store, node, i)
-        if sample is not None and sample.rows > 1:
+        if block > 1:
             norms.fill(0.0)
-            of_blocks = block_norms(store, sample)
+            of_blocks = block_norms(store, method.blocks)
             for i, node in enumerate(nodes):
-                norms[first[i] : first[i + 1] : sample.rows] = of_blocks[node]
+                norms[first[i] : first[i + 1] : block] = of_blocks[node]
         sizes = self.sizes(np.arange(units))
-        of_steps = sizes if sample is not None else [sizes[a:b].sum() for a, b in pairwise(self.first)]
-        largest = int(max(of_steps, default=0))
+        of_nodes = [int(sizes[a:b].sum()) for a, b in pairwise(self.first)]
+        self.in_parts = bool(method.phases) and 2 * max(of_nodes, default=0) > entries  # whether steps are divided
+        by_units = method.draws_samples or self.in_parts
+        largest = int(max(sizes if by_units else of_nodes, default=0))
         if 2 * largest > entries:
             raise InputError(
                 f"a step uses up to {ENTRY_BYTES * largest / 1e6:,.1f} MB of rows, and there must be room for two, but "

@@ -111,27 +111,30 @@ class Stream:
     def over_all_rows(self, work: Callable[[int, int, int], None], whole_nodes: bool = False) -> None:
         """Let ``work(node, first, stop)`` see all rows, in consecutive parts of one node at a time."""
         self.finish()
-        rows, size = self.cache.rows, self.cache.unit
-        for i, first, stop in self._parts(whole_nodes):
-            low, high = (int(rows.first[i]) + (unit - int(self.cache.first[i])) * size for unit in (first, stop))
-            high = min(high, int(rows.first[i + 1]))
-            self.add(
-                lambda i=i, a=first, b=stop, c=low, d=high: Planned(np.arange(a, b), lambda: work(i, c, d))  # type: ignore[misc]
-            )
+        for i in range(len(self.cache.first) - 1):
+            self.over_node(i, lambda first, stop, i=i: work(i, first, stop), whole_nodes)  # type: ignore[misc]
         self.finish()
 
-    def _parts(self, whole_nodes: bool) -> Iterator[tuple[int, int, int]]:
-        """Node, first unit and last one of parts that fit into memory."""
-        for i, (first, stop) in enumerate(pairwise(self.cache.first.tolist())):
-            if whole_nodes:
-                yield i, first, stop
-                continue
-            ends = np.cumsum(self.cache.sizes(np.arange(first, stop)))
-            while first < stop:
-                before = ends[first - stop - 1] if first > stop - len(ends) else 0
-                end = stop - len(ends) + int(np.searchsorted(ends, before + self.cache.piece, "right"))
-                yield i, first, end
-                first = end
+    def over_node(self, i: int, work: Callable[[int, int], None], whole: bool = False) -> None:
+        """Add pieces in which ``work(first, stop)`` sees all rows of node i, in consecutive parts."""
+        rows, size = self.cache.rows, self.cache.unit
+        for first, stop in self._parts(i, whole):
+            low, high = (int(rows.first[i]) + (unit - int(self.cache.first[i])) * size for unit in (first, stop))
+            high = min(high, int(rows.first[i + 1]))
+            self.add(lambda a=first, b=stop, c=low, d=high: Planned(np.arange(a, b), lambda: work(c, d)))  # type: ignore[misc]
+
+    def _parts(self, i: int, whole: bool) -> Iterator[tuple[int, int]]:
+        """First unit and the one after the last of parts of node i that fit into memory."""
+        first, stop = self.cache.first[i : i + 2].tolist()
+        if whole:
+            yield first, stop
+            return
+        ends = np.cumsum(self.cache.sizes(np.arange(first, stop)))
+        while first < stop:
+            before = ends[first - stop - 1] if first > stop - len(ends) else 0
+            end = stop - len(ends) + int(np.searchsorted(ends, before + self.cache.piece, "right"))
+            yield first, end
+            first = end
 
     def close(self) -> None:
         """End reading, and close all files."""
@@ -161,10 +164,16 @@ class Piece(NamedTuple):
         return np.concatenate(parts) if parts else np.empty(0, np.int64)
 
 
+class Step(NamedTuple):
+    """A local step that uses more rows than fit into a part of the arena."""
+
+    node: int  # its place among the hosted ones
+
+
 def cut(
     events: Events, slot: NDArray[np.int64], samples: Samples, cache: RowCache, method: Method, groups: Groups = None
-) -> Iterator[Piece]:
-    """Cut events into pieces.
+) -> Iterator[Piece | Step]:
+    """Cut events into pieces, and steps that must be divided.
 
     Parameters
     ----------
@@ -178,6 +187,9 @@ def cut(
         The group of each node, if several work side by side.
     """
     events = node_by_node(events, slot, groups)
+    if cache.in_parts:
+        yield from _single_steps(events, slot)
+        return
     entries = np.empty(0, np.int64)
     if not method.draws_samples:
         totals = np.concatenate([[0], np.cumsum(cache.sizes(np.arange(cache.first[-1])))])
@@ -187,6 +199,17 @@ def cut(
     ends = _ends(events, slot, samples, *tables, entries, computes_on_visit(method), cache.piece, used)
     for start, end in pairwise([0, *ends.tolist()]):
         yield Piece(events.between(start, end), used[start:end])
+
+
+def _single_steps(events: Events, slot: NDArray[np.int64]) -> Iterator[Piece | Step]:
+    """Each local step for itself, and what lies between them, which needs no rows."""
+    start = 0
+    for step in [*np.flatnonzero(events.kind == LOCAL).tolist(), events.size]:
+        if start < step:
+            yield Piece(events.between(start, step), np.full(step - start, -1))
+        if step < events.size:
+            yield Step(int(slot[events.node[step]]))
+        start = step + 1
 
 
 @compiled

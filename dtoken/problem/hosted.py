@@ -76,7 +76,15 @@ def node_gradient(rows: HostedRows, i: int, sigma: float, theta: NDArray[np.floa
     """Write the gradient of F_i = f_i + sigma / 2 ||.||^2 at ``theta`` to ``out``."""
     for s in range(len(theta)):
         out[s] = sigma * theta[s]
-    for r in range(rows.first[i], rows.first[i + 1]):
-        start, stop = rows.start[r], rows.stop[r]
-        slope = derivative(rows.loss, row_dot(rows.data, rows.indices, start, stop, theta), rows.y[r])
-        add_row(rows.data, rows.indices, start, stop, rows.w[i] * slope, out)
+    add_gradient(rows, i, rows.first[i], rows.first[i + 1], theta, out)
+
+
+@compiled
+def add_gradient(
+    rows: HostedRows, i: int, first: int, stop: int, theta: NDArray[np.float64], out: NDArray[np.float64]
+) -> None:
+    """Add the share that the rows of node i from ``first`` to before ``stop`` have in the gradient of f_i."""
+    for r in range(first, stop):
+        start, end = rows.start[r], rows.stop[r]
+        slope = derivative(rows.loss, row_dot(rows.data, rows.indices, start, end, theta), rows.y[r])
+        add_row(rows.data, rows.indices, start, end, rows.w[i] * slope, out)

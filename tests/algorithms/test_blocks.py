@@ -268,10 +268,10 @@ def test_log_names_the_first_row_of_a_block_and_replays_to_the_same_bits(tmp_pat
         ({"_target_": "tvr", "block_rows": 0}, "block_rows=0, but a block has at least one row"),
         ({"_target_": "tvr", "block_rows": 2.5}, r"block_rows=2\.5 is not an integer"),
         ({"_target_": "tavr", "block_rows": 2}, "block_rows=2 is not for tavr: its local step solves an equation"),
-        ({"_target_": "token", "block_rows": 2}, "block_rows=2 is not for token: its steps use all rows of a node"),
-        ({"_target_": "gd", "block_rows": 2}, "block_rows=2 is not for gd: its steps use all rows"),
-        ({"_target_": "extra", "block_rows": 2}, "block_rows=2 is not for extra: its steps use all rows"),
-        ({"_target_": "walkman", "block_rows": 2}, "block_rows=2 is not for walkman: its steps use all rows"),
+        ({"_target_": "token", "block_rows": 0}, "block_rows=0, but a block has at least one row"),
+        ({"_target_": "gd", "block_rows": -1}, "block_rows=-1, but a block has at least one row"),
+        ({"_target_": "walkman", "block_rows": 2}, "block_rows=2 is not for walkman: its steps need all rows of a"),
+        ({"_target_": "nids", "block_rows": 2}, "block_rows=2 is not for nids: its steps need all rows of a node"),
     ],
 )
 def test_what_is_refused(algorithm: dict[str, Any], reason: str) -> None:

@@ -10,8 +10,11 @@ import pytest
 from dask.utils import parse_bytes
 
 import dtoken
+from dtoken.algorithms.extra import EXTRA
+from dtoken.algorithms.gd import GD
 from dtoken.algorithms.token import Token
 from dtoken.algorithms.tvr import TVR
+from dtoken.algorithms.walkman import Walkman
 from dtoken.config.settings import make_settings
 from dtoken.data.store import DamagedStore
 from dtoken.engine import memory
@@ -43,10 +46,16 @@ def test_the_state_is_that_of_the_method() -> None:
 
 
 def test_steps_on_whole_nodes_need_two_of_them() -> None:
-    need = memory_need(Token(tokens=4), 3, 10, [100] * 3, [300_000, 900_000, 100])
+    need = memory_need(Walkman(), 3, 10, [100] * 3, [300_000, 900_000, 100])
     assert need.least - need.fixed == 12 * 1_200_100  # two of the largest are more than there is
-    need = memory_need(Token(tokens=4), 3, 10, [100] * 3, [300_000, 400_000, 10**6])
+    need = memory_need(Walkman(), 3, 10, [100] * 3, [300_000, 400_000, 10**6])
     assert need.least - need.fixed == 12 * 1_700_000
+
+
+@pytest.mark.parametrize("method", [Token(tokens=4, block_rows=50), GD(block_rows=50), EXTRA(block_rows=50)])
+def test_steps_in_blocks_need_two_of_them(method: Any) -> None:
+    need = memory_need(method, 3, 10, [1000] * 3, [300_000, 400_000, 10**7])
+    assert need.least - need.fixed == 12 * 2 * 50 * 10_000
 
 
 def test_a_budget_leaves_room_for_rows() -> None:

@@ -15,6 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dtoken.algorithms.dvr import DVR
+from dtoken.algorithms.extra import EXTRA
 from dtoken.algorithms.gd import GD
 from dtoken.algorithms.nids import NIDS
 from dtoken.algorithms.tavr import TAVR
@@ -43,7 +44,8 @@ DRAWING = [
     TAVR(tokens=2),
     DVR(),
 ]
-WHOLE = [Token(tokens=2), Token(tokens=2, compute="on_arrival"), Walkman(), GD(), NIDS()]
+WHOLE = [Token(tokens=2, compute="on_arrival"), Walkman(), NIDS()]
+DIVIDED = [Token(tokens=2, block_rows=3), Token(tokens=3, block_rows=1), GD(block_rows=2), EXTRA(block_rows=4)]
 
 
 @pytest.fixture(scope="module")
@@ -100,8 +102,8 @@ class Trouble:
 @settings(max_examples=25)
 @given(data=st.data())
 def test_any_budget_gives_the_same_bits(store: ShardStore, data: st.DataObject) -> None:
-    method = data.draw(st.sampled_from([*DRAWING, *WHOLE]))
-    least = 2 * FEATURES * method.blocks.rows if method.draws_samples else 2 * max(store.node_nonzeros)
+    method = data.draw(st.sampled_from([*DRAWING, *WHOLE, *DIVIDED]))
+    least = 2 * max(store.node_nonzeros) if method in WHOLE else 2 * FEATURES * row_cache.unit_rows(method)
     room = Room(data.draw(st.integers(least, sum(store.node_nonzeros) + 10)), data.draw(st.booleans()))
     threads = data.draw(st.integers(1, 3))
     cuts = sorted(data.draw(st.lists(st.integers(0, 400), max_size=4)))
@@ -112,10 +114,23 @@ def test_any_budget_gives_the_same_bits(store: ShardStore, data: st.DataObject) 
     expected = state_after(case, None, 1, [])
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(row_files, "open_for_reading", trouble)
-        patch.setattr(row_cache, "PIECE_ENTRIES", max(piece, FEATURES * method.blocks.rows))
+        patch.setattr(row_cache, "PIECE_ENTRIES", max(piece, FEATURES * row_cache.unit_rows(method)))
         found = state_after(case, room, threads, cuts)
     for x, y in zip(expected, found, strict=True):
         assert np.array_equal(x, y)
+
+
+@pytest.mark.parametrize("method", DIVIDED, ids=["token", "token by rows", "gd", "extra"])
+@pytest.mark.parametrize("threads", [1, 2])
+def test_a_step_takes_its_node_in_parts_where_memory_does_not_hold_it(
+    store: ShardStore, method: Any, threads: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    case = setup(store, method, graph="complete")
+    expected = state_after(case, None, 1, [])
+    monkeypatch.setattr(row_cache, "PIECE_ENTRIES", 1)
+    room = Room(2 * FEATURES * method.block_rows)
+    assert room.entries < max(store.node_nonzeros)
+    assert all(map(np.array_equal, expected, state_after(case, room, threads, [150])))
 
 
 @settings(max_examples=25)
@@ -127,7 +142,7 @@ def test_the_needed_rows_are_in_memory(store: ShardStore, data: st.DataObject) -
     shards = [store.shard(node) for node in nodes]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(row_cache, "PIECE_ENTRIES", 4 * FEATURES)
-        cache = RowCache(store, nodes, get_loss("logistic"), entries)
+        cache = RowCache(store, nodes, get_loss("logistic"), entries, TVR())
     total = sum(store.node_rows[node] for node in nodes)
     pieces = data.draw(st.lists(st.sets(st.integers(0, total - 1), max_size=4), min_size=1, max_size=12))
     before: list[int] = []
@@ -153,7 +168,7 @@ def test_what_is_needed_last_is_dropped_first(store: ShardStore) -> None:
     sizes = np.diff(store.shard(1).indptr)[rows]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(row_cache, "PIECE_ENTRIES", int(sizes.max()))
-        cache = RowCache(store, [1], get_loss("logistic"), int(sizes.max()) * 5)
+        cache = RowCache(store, [1], get_loss("logistic"), int(sizes.max()) * 5, TVR())
     turns = [np.array([row]) for row in np.tile(rows, 6)]
     for number, needed in enumerate(turns):
         cache.commit(cache.load(needed, turns[number + 1 : number + 10]))

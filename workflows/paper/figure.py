@@ -5,6 +5,7 @@ from pathlib import Path
 
 import matplotlib.pyplot as plt
 import numpy as np
+import pandas as pd
 from curves import Curves, load_curves
 from matplotlib.axes import Axes
 
@@ -19,10 +20,10 @@ STYLES = {
     "Walkman": ("#CC79A7", "-"),
     "GD, all to all": ("#000000", "-"),
     "GD, ring": ("#000000", "--"),
-    "EXTRA": ("#E69F00", "-"),
+    "EXTRA": ("#E69F00", (0, (2, 1.2))),  # on top of GD, whose curve it has
 }
 PANELS = (
-    ("complete", "jumps", "jumps of tokens", "communication, complete graph"),
+    ("complete", "jumps", "jumps of tokens; messages of GD and EXTRA", "communication, complete graph"),
     ("complete", "gradients", "gradients of single rows", "computation, complete graph"),
     ("complete", "time", "ideal time", "time, complete graph"),
     ("ring", "time", "ideal time", "time, ring"),
@@ -36,7 +37,7 @@ def panel(axes: Axes, curves: Curves, graph: str, column: str) -> None:
         runs = curves.of(graph, name)
         levels = np.logspace(1.3, np.log10(max(curves.accuracy, min(run["suboptimality"].min() for run in runs))), 120)
         crossings = [[_crossing(run[column], run["suboptimality"], level) for level in levels] for run in runs]
-        axes.plot(np.median(crossings, axis=0), levels, dashes, color=colour, label=name, linewidth=1.6)
+        axes.plot(np.median(crossings, axis=0), levels, linestyle=dashes, color=colour, label=name, linewidth=1.6)
         if len(runs) > 1:
             low, high = np.min(crossings, axis=0), np.max(crossings, axis=0)
             axes.fill_betweenx(levels, low, high, color=colour, alpha=0.15, linewidth=0)
@@ -44,9 +45,16 @@ def panel(axes: Axes, curves: Curves, graph: str, column: str) -> None:
     axes.grid(True, which="major", color="0.92")
 
 
-def _crossing(amounts: "np.ndarray", suboptimality: "np.ndarray", level: float) -> float:
-    reached = np.flatnonzero(np.asarray(suboptimality) <= level)
-    return float(np.asarray(amounts)[reached[0]]) if len(reached) else float("nan")
+def _crossing(amounts: pd.Series, suboptimality: pd.Series, level: float) -> float:
+    """Where a curve first comes to a level, on the straight line between two record points (in logarithms)."""
+    reached = np.flatnonzero(suboptimality <= level)
+    if len(reached) == 0:
+        return float("nan")
+    last = reached[0]
+    if last == 0 or suboptimality[last] <= 0:
+        return float(amounts[last])
+    pair = [last, last - 1]
+    return float(np.interp(np.log(level), np.log(suboptimality[pair]), amounts[pair]))
 
 
 def main() -> None:

@@ -237,14 +237,18 @@ def test_a_store_that_workers_cannot_see_is_named(client: Client, store: ShardSt
         DaskEngine(client, experiment, tmp_path / "elsewhere")
 
 
-def test_workers_with_a_budget_give_the_same_bits(tmp_path: Path, cluster: LocalCluster, client: Client) -> None:
+@pytest.mark.parametrize(("name", "tokens", "events"), [("tvr", {"tokens": 2}, 20_000), ("gd", {}, 300)])
+def test_workers_with_a_budget_give_the_same_bits(
+    tmp_path: Path, cluster: LocalCluster, client: Client, name: str, tokens: dict[str, int], events: int
+) -> None:
+    """Also where a worker cannot hold one of its nodes, of all of whose rows gd makes a step."""
     scale(cluster, client, 2)
     store = ingest(Rcv1Like(rows=10_000), Partition(4), root=tmp_path)
-    experiment = make_experiment(store, method_class("tvr")(tokens=2, smoothness="factor"))
+    experiment = make_experiment(store, method_class(name)(**tokens, smoothness="factor"))
     sizes = store.node_rows, store.node_nonzeros
     budget = memory_need(experiment.method, 4, store.d, *([counts[0], counts[1]] for counts in sizes)).least
     with local_engine(experiment, store) as local, DaskEngine(client, experiment, store.path, memory=budget) as engine:
-        assert_equal(execute(experiment, local, 20_000), execute(experiment, engine, 20_000))
+        assert_equal(execute(experiment, local, events), execute(experiment, engine, events))
         assert state_of(local) == state_of(engine)
     with pytest.raises(InputError, match=r"The state of \d nodes .* Use engine.memory>=\d+MB"):
         DaskEngine(client, experiment, store.path, memory=budget // 2)

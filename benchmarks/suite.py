@@ -1,11 +1,11 @@
 """All benchmarks: run them, write the tables of docs/performance.md, and say what got slower.
 
-    python benchmarks/suite.py [--size small|full] [--only NAME ...] [--no-write]
+    python benchmarks/suite.py [--size small|full] [--only NAME ...] [--no-write] [--accept]
 
-Each benchmark is a process of its own. Its figures are kept in benchmarks/figures.json, and those of full size replace
-the table of its name in docs/performance.md. Ratios are compared with those of the same size that were kept before,
-because ratios within one run travel between machines and seconds do not. Exit status 1: a benchmark failed, or a ratio
-got worse by a third.
+Each benchmark is a process of its own. Its figures of full size replace the table of its name in docs/performance.md, and
+are kept in benchmarks/figures.json. Ratios are compared with those of the same size that were kept before, because
+ratios within one run travel between machines and seconds do not. Exit status 1: a benchmark failed, or a ratio got
+worse by a third; its figures are then kept only with --accept.
 """
 
 import argparse
@@ -80,6 +80,7 @@ def main(words: Sequence[str] | None = None) -> int:
     parser.add_argument("--size", choices=("small", "full"), default="small")
     parser.add_argument("--only", nargs="+", choices=NAMES, default=NAMES)
     parser.add_argument("--no-write", action="store_true", help="leave docs/performance.md and figures.json alone")
+    parser.add_argument("--accept", action="store_true", help="from now on compare with these figures, also worse ones")
     options = parser.parse_args(words)
     kept: dict[str, dict[str, Run]] = json.loads(KEPT.read_text()) if KEPT.is_file() else {}
     of_size = kept.setdefault(options.size, {})
@@ -89,11 +90,13 @@ def main(words: Sequence[str] | None = None) -> int:
         if run is None:
             failed.append(name)
             continue
-        worse += slower(of_size.get(name, run), run)
+        found = slower(of_size.get(name, run), run)
+        worse += found
         if options.no_write:
             continue
-        of_size[name] = run
-        KEPT.write_text(json.dumps(kept, indent=1) + "\n")
+        if options.accept or not found:
+            of_size[name] = run
+            KEPT.write_text(json.dumps(kept, indent=1) + "\n")
         if options.size == "full":
             PAGE.write_text(write(PAGE.read_text(), name, run))
     print(f"\n{len(options.only)} benchmarks, {(time.perf_counter() - began) / 60:.1f} minutes")

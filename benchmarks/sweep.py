@@ -66,11 +66,14 @@ def main() -> None:
         for workers, share in ((1, 1.0), (2, 0.6)):
             taken, _ = sweep(folder, jobs, "hydra/launcher=dask", f"hydra.launcher.workers={workers}")
             figures.add(
-                f"{jobs} jobs, {workers} workers, against basic", taken / basic, "", at_most=share if full else None
+                f"{jobs} jobs, {workers} workers, against basic",
+                taken / basic,
+                "ratio",
+                at_most=share if full else None,
             )
         if importlib.util.find_spec("hydra_plugins.hydra_joblib_launcher"):
             taken, _ = sweep(folder, jobs, "hydra/launcher=joblib", "hydra.launcher.n_jobs=2")
-            figures.add(f"{jobs} jobs, joblib with 2 processes, against basic", taken / basic, "")
+            figures.add(f"{jobs} jobs, joblib with 2 processes, against basic", taken / basic, "ratio")
         few, many = (50, 1000) if full else (10, 60)
         used = [sweep(folder, count, "hydra/launcher=dask", "hydra.launcher.workers=2")[1] for count in (few, many)]
         figures.add(f"driver, {few} jobs", used[0], "MB")

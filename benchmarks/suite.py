@@ -2,10 +2,10 @@
 
     python benchmarks/suite.py [--size small|full] [--only NAME ...] [--no-write] [--accept]
 
-Each benchmark is a process of its own. Its figures of full size replace the table of its name in docs/performance.md, and
-are kept in benchmarks/figures.json. Ratios are compared with those of the same size that were kept before, because
-ratios within one run travel between machines and seconds do not. Exit status 1: a benchmark failed, or a ratio got
-worse by a third; its figures are then kept only with --accept.
+Each benchmark is a process of its own. Its figures of full size replace the table of its name in docs/performance.md.
+Ratios are compared with those of the same size that benchmarks/figures.json keeps, because ratios within one run travel
+between machines and seconds do not. Exit status 1: a benchmark failed, or a ratio got worse by a third; otherwise, or
+with --accept, the new figures are kept.
 """
 
 import argparse

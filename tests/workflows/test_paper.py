@@ -18,9 +18,10 @@ def workflow(monkeypatch: pytest.MonkeyPatch) -> dict[str, ModuleType]:
     monkeypatch.syspath_prepend(str(ROOT / "workflows" / "paper"))
     import claims  # type: ignore[import-not-found]
     import curves  # type: ignore[import-not-found]
+    import figure  # type: ignore[import-not-found]
 
-    yield {"claims": claims, "curves": curves}
-    for name in ("claims", "curves"):
+    yield {"claims": claims, "curves": curves, "figure": figure}
+    for name in ("claims", "curves", "figure"):
         sys.modules.pop(name, None)
 
 
@@ -94,3 +95,13 @@ def test_the_inequalities_are_what_their_names_say(workflow: dict[str, ModuleTyp
     assert not claims.pairs(("a", "c"), ("b", "b"), 1.0)(amount)[0]
     assert claims.not_faster("b", "a", 0.8)(amount)[0]
     assert not claims.not_faster("a", "c", 0.8)(amount)[0]
+
+
+@pytest.mark.parametrize(
+    ("level", "amount"), [(20.0, 0.0), (1.0, 10.0), (0.1, 20.0), (1e-2, 30.0), (1e-3, 40.0), (1e-4, float("nan"))]
+)
+def test_lines_between_record_points_are_straight_in_logarithms(
+    workflow: dict[str, ModuleType], level: float, amount: float
+) -> None:
+    jumps, suboptimality = pd.Series([0.0, 10.0, 20.0, 40.0]), pd.Series([10.0, 1.0, 0.1, 1e-3])
+    assert workflow["figure"]._crossing(jumps, suboptimality, level) == pytest.approx(amount, nan_ok=True)

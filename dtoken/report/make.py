@@ -54,7 +54,7 @@ def make_report(
     except OSError as error:
         raise RunError(f"cannot write {folder}: {error.strerror or error}") from error
     write_results(runs, single or folder)
-    title = ", ".join(place.resolve().name for place in places)
+    title = ", ".join("/".join(place.resolve().parts[-2:]) for place in places)
     text = page(found, title, baseline, draw_figures(found, folder), checked)
     write_atomically(folder / PAGE, lambda path: _write(path, text))
     return folder / PAGE

@@ -16,7 +16,7 @@ from dtoken.report.facts import graphs, partitions
 from dtoken.report.sentences import findings, lead
 from dtoken.report.study import study
 from dtoken.sweep.runs import find_runs
-from tests.sweep.made import config, trajectory, write_run
+from tests.sweep.made import config, trajectory, write_manifest, write_run
 
 FIGURES = ("convergence-graph-complete", "convergence-graph-ring", "rates")
 
@@ -112,6 +112,61 @@ def test_sentences_say_what_is_seen(sweep: Path) -> None:
     assert complete.startswith("With graph=complete, to 0.01, tavr needs the least communication (")
     assert "computation (200; tvr 2 times as much)" in complete
     assert "graph=ring" in ring
+
+
+def costly(folder: Path, algorithm: str, gradients: int, jumps: int) -> None:
+    """A run of two points that needs so much."""
+    table = trajectory(1e-3, 2).assign(gradients=[0, gradients], jumps=[0, jumps], messages=[0, jumps])
+    write_run(folder, config(algorithm), table)
+
+
+def test_ties_are_no_wins_and_large_ratios_are_written_out(tmp_path: Path) -> None:
+    costly(tmp_path / "0", "tvr", 9000, 1)
+    costly(tmp_path / "1", "tavr", 9000, 110)
+    found = study(find_runs([tmp_path]))
+    (said,) = findings(found.sweep, found.reached)
+    assert said == (
+        "To 0.01, tvr needs the least communication (1; tavr 110 times as much); "
+        "tvr and tavr need the same computation (9,000) and ideal time (700)."
+    )
+    costly(tmp_path / "2", "token", 9100, 500)
+    found = study(find_runs([tmp_path]))
+    assert "tvr, tavr and token need about the same computation (9,000 to 9,100)" in "".join(
+        findings(found.sweep, found.reached)
+    )
+
+
+def test_a_finding_says_all_of_its_setting(tmp_path: Path) -> None:
+    first = {"loss": "logistic", "sigma": 0.01} | dict.fromkeys("abcdefg", 1)
+    for number, algorithm in enumerate(("tvr", "token")):
+        write_run(tmp_path / str(number), config(algorithm, problem=first), trajectory(0.4 + 0.1 * number))
+    for at in range(7):  # no two of the seven say the same
+        write_run(tmp_path / f"{2 + at}", config(problem=first | dict.fromkeys("abcdefg"[at:], 2)), trajectory())
+    found = study(find_runs([tmp_path]))
+    said = findings(found.sweep, found.reached)[0]
+    assert said.startswith("With a=1, b=1, c=1, d=1, e=1, f=1, g=1, to 0.01, tvr needs")
+
+
+def test_the_lead_tells_seeds_and_what_has_begun(tmp_path: Path) -> None:
+    for number, (algorithm, seed) in enumerate([("tvr", 0), ("tvr", 1), ("tvr", 2), ("gd", 0)]):
+        write_run(tmp_path / str(number), config(algorithm, seed=seed), trajectory())
+    assert lead(cells_of(find_runs([tmp_path]))) == "4 runs of tvr and gd, each with 1 to 3 seeds."
+    write_manifest(tmp_path, [{"folder": "9", "overrides": ["algorithm=tavr"]}])
+    assert lead(cells_of(find_runs([tmp_path]))) == "5 runs, so far of tvr and gd, each with 1 to 3 seeds."
+
+
+def test_the_title_is_the_end_of_the_path(tmp_path: Path) -> None:
+    write_run(tmp_path / "2026-11-17" / "12-00-00" / "0", config(), trajectory())
+    text = make_report(tmp_path / "2026-11-17" / "12-00-00").read_text()
+    assert "<h1>2026-11-17/12-00-00</h1>" in text
+
+
+def test_only_measured_rates_are_counted(tmp_path: Path) -> None:
+    write_run(tmp_path / "0", config(), trajectory())
+    write_run(tmp_path / "1", config("tavr"), None, status="running", measured_rate=None)
+    assert "The proved rate was met: no error fell" in make_report(tmp_path).read_text()
+    write_run(tmp_path / "2", config("token"), trajectory())
+    assert "All 2 proved rates were met" in make_report(tmp_path).read_text()
 
 
 def test_setting_is_drawn_from_what_is_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

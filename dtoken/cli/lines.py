@@ -180,5 +180,5 @@ def amounts(taken: Mapping[str, float] | None, names: Sequence[str]) -> list[str
     >>> amounts({"jumps": 1234, "wall": 0.0123}, ["jumps", "wall"]), amounts(None, ["jumps"])
     (['1,234', '0.012 s'], ['-'])
     """
-    written = {"gradients": count, "passes": "{:.4g}".format, "time": "{:.2g}".format, "wall": "{:.2g} s".format}
+    written = {"gradients": count, "passes": "{:.4g}".format, "time": count, "wall": "{:.2g} s".format}
     return ["-" if taken is None else written.get(name, "{:,.0f}".format)(taken[name]) for name in names]

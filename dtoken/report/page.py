@@ -17,7 +17,7 @@ from dtoken.report import facts, sentences
 from dtoken.report.bands import AXES, LINEAR, MEASURES, PANELS, Curves
 from dtoken.report.cells import describe, short, show_value
 from dtoken.report.colours import PALETTE
-from dtoken.report.costs import COSTS, Reached, Series, Slope, Spread
+from dtoken.report.costs import COSTS, Reached, Series, Slope, Spread, fitted_accuracy
 from dtoken.report.memory import MemoryUse
 from dtoken.report.study import Rate, Study
 
@@ -60,7 +60,7 @@ def page(
         has_curves=any(study.curves),
         has_rates=any(rate.measured is not None for rate in study.rates),
         violations=[rate.cell.label for rate in study.rates if rate.violated],
-        proved=sum(rate.proved for rate in study.rates),
+        proved=sum(rate.proved and rate.measured is not None for rate in study.rates),
         has_scaling=bool(study.series),
         has_memory=bool(study.memory),
         graphs=facts.graphs(sweep),
@@ -110,6 +110,9 @@ def payload(study: Study, baseline: str | None = None) -> dict[str, Any]:
         "palette": PALETTE,
         "baseline": baseline or _baseline(study),
         "accuracies": study.accuracies,
+        "shown": study.shown,
+        "fitted": fitted_accuracy(study.series, study.shown) or study.shown,
+        "logarithmic": study.logarithmic,
         "facet": sweep.facet.name if sweep.facet else None,
         "focus": {name: None if value is None else show_value(value) for name, value in sweep.focus.items()},
         "methods": [{"name": each.name, "colour": each.colour, "dash": each.dash} for each in sweep.methods],

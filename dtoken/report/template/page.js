@@ -114,17 +114,18 @@ function facets() {
 
 // One line and one band per group and panel; the cells of a group follow each other with a gap between them.
 function traces(facet, axis) {
-  const lines = [], bands = [];
+  const lines = [], bands = [], log = isLog(axis);
   groups.forEach((group, number_) => {
     const line = { x: [], y: [], text: [] }, band = { x: [], y: [] };
     for (const cell of data.cells) {
       const curves = cell.curves[axis];
       if (!curves || !group.has(cell) || !facet.has(cell) || !isShown(cell)) continue;
       const [median, low, high] = curves[state.measure];
-      line.x.push(...curves.x, null); line.y.push(...median, null);
-      line.text.push(...curves.x.map(() => cell.label), "");
+      const drawn = curves.x.map((_, at) => at).filter((at) => curves.x[at] > 0 || !log);  // zero has no logarithm
+      line.x.push(...drawn.map((at) => curves.x[at]), null); line.y.push(...drawn.map((at) => median[at]), null);
+      line.text.push(...drawn.map(() => cell.label), "");
       if (low) {
-        const there = curves.x.map((_, at) => at).filter((at) => low[at] !== null && high[at] !== null);
+        const there = drawn.filter((at) => low[at] !== null && high[at] !== null);
         band.x.push(...there.map((at) => curves.x[at]), ...there.map((at) => curves.x[at]).reverse(), null);
         band.y.push(...there.map((at) => low[at]), ...there.map((at) => high[at]).reverse(), null);
       }
@@ -155,12 +156,7 @@ function verticalRange() {
 
 const isLinear = () => data.linear.includes(state.measure);
 
-// Logarithmic where some methods need many times more than others: their curves would stick to the left edge.
-function isLog(axis) {
-  if (state.scale !== "auto") return state.scale === "log";
-  const ends = data.cells.filter((cell) => cell.curves[axis]).map((cell) => cell.curves[axis].x.at(-1)).filter((end) => end > 0);
-  return Math.max(...ends) > 25 * Math.min(...ends);
-}
+const isLog = (axis) => (state.scale === "auto" ? data.logarithmic.includes(axis) : state.scale === "log");
 
 function drawPanels() {
   drawFilters();
@@ -400,17 +396,12 @@ function setUp() {
     return make("label", {}, box, axis === "time" ? "ideal time" : axis === "wall" ? "wall time" : axis);
   }));
   const accuracies = data.accuracies.map((accuracy) => [String(accuracy), power(accuracy)]);
-  const there = (accuracy) => data.reached.filter((entry) => entry.accuracy === accuracy && entry.costs.messages[0] !== null).length;
-  const compared = data.accuracies.filter((accuracy) => there(accuracy) >= Math.min(2, data.cells.length));
-  const byBaseline = (accuracy) => data.reached.some((entry) => entry.accuracy === accuracy && entry.reached && data.methods[data.cells[entry.cell].method].name === data.baseline);
-  const best = compared.filter(byBaseline).at(-1) ?? compared.at(-1) ?? data.accuracies[0];
-  choices("accuracy", accuracies, best, costTable);
+  choices("accuracy", accuracies, data.shown, costTable);
   choices("baseline", data.methods.map((method) => [method.name, method.name]), data.baseline, costTable);
   const swept = [...new Map(data.scaling.map((series) => [series.parameter, series.parameter]))];
-  const fitted = data.accuracies.filter((accuracy) => data.scaling.some((series) => series.accuracy === accuracy && series.slopes.messages)).at(-1) ?? best;
   choices("scaling-parameter", swept, swept[0]?.[0], drawScaling);
   choices("scaling-cost", Object.entries(data.costs), "messages", drawScaling);
-  choices("scaling-accuracy", accuracies, fitted, drawScaling);
+  choices("scaling-accuracy", accuracies, data.fitted, drawScaling);
 }
 
 let chosenTheme = null;

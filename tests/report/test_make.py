@@ -6,13 +6,17 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from matplotlib import rc_context
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
 from PIL import Image
 
 from dtoken.cli.report import main
 from dtoken.errors import InputError
-from dtoken.report import make_report
+from dtoken.report import figures, make_report
 from dtoken.report.cells import cells_of
 from dtoken.report.facts import graphs, partitions
+from dtoken.report.figures import STYLE
 from dtoken.report.sentences import findings, lead
 from dtoken.report.study import study
 from dtoken.sweep.runs import find_runs
@@ -44,6 +48,59 @@ def test_figures_are_as_wide_as_a_column(report: Path) -> None:
             pixels = np.asarray(image.convert("RGB"))
         assert (pixels == (0xD5, 0x5E, 0x00)).all(axis=2).any()  # token's colour, as on the page
         assert (report.parent / f"{name}.pdf").read_bytes().startswith(b"%PDF")
+
+
+def drawn(folder: Path) -> dict[str, Figure]:
+    """The figures of a sweep, before they are written."""
+    found = study(find_runs([folder]))
+    with rc_context(STYLE):
+        return dict([*figures._convergence(found), *figures._rates(found), *figures._scaling(found)])
+
+
+def parameter_sweep(folder: Path) -> None:
+    """Three methods with long names at three values of sigma; theory does not cover the last one."""
+    cases = [(a, s) for a in ("token", "tvr", "tavr") for s in (0.011, 0.014, 0.018)]
+    for number, (algorithm, sigma) in enumerate(cases):
+        settings = config(algorithm, tokens=1, problem={"loss": "logistic", "sigma": sigma})
+        settings["algorithm"]["smoothness"] = f"a rule with a long name for {algorithm}"
+        rate = {"token": 0.98, "tvr": 0.8, "tavr": 0.3}[algorithm] ** (100 * sigma)
+        proved = algorithm != "tavr"
+        write_run(folder / str(number), settings, trajectory(rate, 600), rate_is_proved=proved)
+        write_run(folder / f"{number}x", settings | {"algorithm": settings["algorithm"] | {"tokens": 2}}, trajectory())
+
+
+def test_legends_fit_into_the_column(tmp_path: Path) -> None:
+    parameter_sweep(tmp_path)
+    for figure in drawn(tmp_path).values():
+        renderer = FigureCanvasAgg(figure).get_renderer()
+        figure.draw_without_rendering()
+        for legend in figure.legends:
+            box = legend.get_window_extent(renderer)
+            assert box.x0 >= 0
+            assert box.x1 <= figure.bbox.width
+
+
+def test_logarithmic_axes_have_labels_and_nothing_at_zero(tmp_path: Path) -> None:
+    """Runs of one panel end after 600 points or after a few."""
+    parameter_sweep(tmp_path)
+    found = drawn(tmp_path)
+    first = found["convergence-problem.sigma-0.011"].axes[0]
+    assert first.get_xscale() == "log"
+    assert all(min(line.get_xdata()) > 0 for line in first.lines)
+    for axes in [first, *found["scaling-problem.sigma"].axes]:
+        low, high = axes.get_xlim()
+        assert sum(low <= place <= high for place in axes.xaxis.get_majorticklocs()) >= 2
+        low, high = axes.get_ylim()
+        assert sum(low <= place <= high for place in axes.yaxis.get_majorticklocs()) >= 2
+
+
+def test_markers_of_rates_are_explained(tmp_path: Path) -> None:
+    parameter_sweep(tmp_path)
+    (legend,) = drawn(tmp_path)["rates"].legends
+    names = [text.get_text() for text in legend.get_texts()]
+    assert names == ["token", "tvr", "tavr", "filled: proved", "open: not proved"]
+    faces = [str(handle.get_markerfacecolor()) for handle in legend.legend_handles]  # type: ignore[union-attr]
+    assert [face == "none" for face in faces] == [False, False, False, False, True]
 
 
 def test_several_sweeps_make_one_report(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,7 +7,7 @@ from dtoken.config.values import defaults, show
 from dtoken.estimate import memory_line, store_need
 from dtoken.preparation import Prepared
 from dtoken.result import Result
-from dtoken.summary import constants, predict, proved, rate
+from dtoken.summary import constants, predict, proved, rate, walk_in_words
 
 SHOWN = ("kappa", "p_comp", "rho_comm", "rho_comp", "rho", "beta", "step")  # constants, if they are one number
 TABLE = ("jumps", "messages", "gradients", "passes", "time", "wall")
@@ -82,8 +82,7 @@ def _graph(prepared: Prepared) -> str:
     walk, jumps = prepared.experiment.walk, prepared.experiment.law.jumps
     params = "".join(f" {key}={value}" for key, value in walk.topology.params.items())
     mixing = f", {jumps} jumps before each visit" if jumps > 1 else ""
-    kind = "independent uniform jumps" if walk.iid else f"{walk.kind} walk"
-    return f"{walk.topology.kind}{params}, {kind}{mixing}"
+    return f"{walk.topology.kind}{params}, {walk_in_words(walk.kind, walk.iid)}{mixing}"
 
 
 def _theory(prepared: Prepared, accuracy: float) -> str:

@@ -12,6 +12,7 @@ from scipy.stats import t
 from dtoken.errors import InputError
 from dtoken.report.bands import AXES, MEASURES, POINTS, aggregate, thin
 from dtoken.report.cells import Cell, Sweep, cells_of
+from dtoken.report.colours import ORDERED
 from dtoken.report.costs import Reached, accuracies_of, first_costs, reached, scaling, shown_accuracy, slope, spread
 from dtoken.report.study import study
 from dtoken.sweep.runs import find_runs
@@ -201,6 +202,27 @@ def test_methods_differ_in_what_was_swept_of_them(tmp_path: Path) -> None:
     assert [method.name for method in (one, four, gd)] == ["tvr K=1", "tvr K=4", "gd"]
     assert one.colour == four.colour != gd.colour
     assert one.dash != four.dash
+
+
+def contrast(one: str, other: str) -> float:
+    """Contrast of two colours by the rule of WCAG."""
+
+    def luminance(colour: str) -> float:
+        parts = [int(colour[at : at + 2], 16) / 255 for at in (1, 3, 5)]
+        linear = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
+        return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+    dark, light = sorted((luminance(one), luminance(other)))
+    return (light + 0.05) / (dark + 0.05)
+
+
+def test_ordered_colours_can_be_seen_on_both_backgrounds_and_grow_lighter() -> None:
+    on_light, on_dark = ([pair[theme] for pair in ORDERED] for theme in (0, 1))
+    assert min(contrast(colour, "#ffffff") for colour in on_light) >= 3
+    assert min(contrast(colour, "#14171b") for colour in on_dark) >= 3
+    for colours in (on_light, on_dark):
+        brightness = [contrast(colour, "#000000") for colour in colours]
+        assert brightness == sorted(brightness)
 
 
 def test_scaling_has_a_series_for_each_method(tmp_path: Path) -> None:

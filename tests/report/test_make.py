@@ -242,6 +242,7 @@ def test_setting_is_drawn_from_what_is_there(tmp_path: Path, monkeypatch: pytest
     sweep = cells_of(find_runs([tmp_path / "runs"]))
     (graph,) = graphs(sweep)
     assert graph.title == "star, 4 nodes"
+    assert graph.text.startswith("lazy walk, spectral gap")
     assert graph.svg is not None
     assert (graph.svg.count("<line"), graph.svg.count("<circle")) == (3, 4)
     (partition,) = partitions(sweep)

@@ -169,18 +169,21 @@ def _compared(runs: Sequence[Run], name: str) -> bool:
 
 
 def _telling(parameters: Sequence[Parameter], table: Sequence[Mapping[str, Any]]) -> tuple[Parameter, ...]:
-    """The parameters without those of the context that say the same, value by value, as an earlier one."""
+    """One parameter of each set of the context that say the same, value by value: the first, or the dataset's name."""
     kept: list[Parameter] = []
     for each in parameters:
-        pairs = [{(row[earlier.name], row[each.name]) for row in table} for earlier in kept if _alike(earlier, each)]
-        if not any(len(found) == len(each.values) for found in pairs):
+        same = [at for at, earlier in enumerate(kept) if _say_the_same(earlier, each, table)]
+        if not same:
             kept.append(each)
+        elif each.name == "data":
+            kept[same[0]] = each
     return tuple(kept)
 
 
-def _alike(one: Parameter, other: Parameter) -> bool:
-    same = len(one.values) == len(other.values)
-    return same and not _of_method(one.name) and not _of_method(other.name)
+def _say_the_same(one: Parameter, other: Parameter, table: Sequence[Mapping[str, Any]]) -> bool:
+    if _of_method(one.name) or _of_method(other.name) or len(one.values) != len(other.values):
+        return False
+    return len({(row[one.name], row[other.name]) for row in table}) == len(one.values)
 
 
 def _method_key(row: Mapping[str, Any], varying: Sequence[str]) -> tuple[Any, ...]:

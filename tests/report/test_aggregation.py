@@ -267,8 +267,10 @@ def test_places_and_what_says_the_same_tell_no_cells_apart(tmp_path: Path) -> No
     """Two sweeps on different data, each with its own store; in a third, two stores are what is compared."""
     for sweep, source in (("one", {"kind": "svmlight", "path": "a.svm"}), ("two", {"kind": "synthetic"})):
         for seed in (0, 1):
-            settings = config(seed=seed, data=source | {"store": f"{sweep}/stores", "scratch": f"/fast/{sweep}"})
-            words = [f"data={source['kind']}", f"data.store={sweep}/stores", *([f"data.path={source.get('path')}"])]
+            problem = {"loss": "logistic", "sigma": 0.1 if sweep == "one" else 0.2}
+            places = {"store": f"{sweep}/stores", "scratch": f"/fast/{sweep}"}
+            settings = config(seed=seed, data=source | places, problem=problem)
+            words = [f"problem.sigma={problem['sigma']}", f"data={source['kind']}", f"data.store={sweep}/stores"]
             write_run(tmp_path / sweep / str(seed), settings, trajectory(), overrides=words)
     sweep = cells_of(find_runs([tmp_path / "one", tmp_path / "two"]))
     assert [parameter.name for parameter in sweep.parameters] == ["data"]

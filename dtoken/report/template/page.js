@@ -297,13 +297,15 @@ function costTable() {
   $("cost-caption").textContent = several ? `${middle} Below, the ratio to ${$("baseline").value} in the same setting.` : middle;
 }
 
-// Of a logarithmic axis over one or two decades, label 1, 2 and 5; over more, every so many powers of ten.
+// Of a logarithmic axis over one or two decades, label 1, 2 and 5, or fewer where they crowd; over more, every so many powers of ten.
 function sparse(values) {
   const known = values.filter((value) => value > 0), ends = [Math.min(...known), Math.max(...known)].map(Math.log10), decades = ends[1] - ends[0];
   if (!(decades < 2.5)) return { dtick: Math.ceil(decades / 6) };
   const powers = Array.from({ length: Math.ceil(decades) + 3 }, (_, at) => Math.floor(ends[0]) - 1 + at);
-  const tickvals = powers.flatMap((exponent) => [1, 2, 5].map((digit) => Number(`${digit}e${exponent}`)));
-  return { tickmode: "array", tickvals, ticktext: tickvals.map(number), tickfont: { size: 11, color: css("--soft") } };
+  const places = (digits) => powers.flatMap((exponent) => digits.map((digit) => Number(`${digit}e${exponent}`)));
+  const few = (digits) => places(digits).filter((place) => place >= 10 ** ends[0] && place <= 10 ** ends[1]).length <= 5;
+  const tickvals = places([[1, 2, 5], [1, 3]].find(few) ?? [1]);
+  return { tickmode: "array", tickvals, ticktext: tickvals.map(number), tickangle: 0, tickfont: { size: 11, color: css("--soft") } };
 }
 
 function drawRates() {

@@ -19,12 +19,13 @@ def count(number: float) -> str:
 
     Examples
     --------
-    >>> count(8_100_000), count(135_200), count(41)
-    ('8.1 M', '135 k', '41')
+    >>> count(8_100_000), count(135_200), count(999_900), count(41)
+    ('8.1 M', '135 k', '1 M', '41')
     """
+    rounded = float(f"{number:.3g}")
     for limit, unit in ((1e9, " G"), (1e6, " M"), (1e4, " k")):
-        if number >= limit:
-            scaled = number / (limit if unit != " k" else 1e3)
+        if rounded >= limit:
+            scaled = rounded / (limit if unit != " k" else 1e3)
             return f"{scaled:.3g}{unit}" if scaled < 1000 else f"{scaled:,.0f}{unit}"
     return f"{number:,.0f}" if number >= 100 else f"{number:.3g}"
 

@@ -28,7 +28,8 @@ def make_report(
     baseline
         Method with which costs are compared, as the report names it; None: the first. The page can choose another.
     accuracies
-        Suboptimalities for which costs are told; None: those of the runs' ``record.accuracies``.
+        Suboptimalities for which costs are told; None: those of the runs' ``record.accuracies`` and
+        ``stop.suboptimality`` that a run reached.
 
     Returns
     -------

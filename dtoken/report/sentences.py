@@ -31,15 +31,16 @@ def figure(number: float) -> str:
 
     Examples
     --------
-    >>> figure(1234567.0), figure(0.01234), figure(41.26), figure(2e-8)
-    ('1.23 M', '0.0123', '41.3', '2e-08')
+    >>> figure(1234567.0), figure(999900.0), figure(0.01234), figure(41.26), figure(2e-8)
+    ('1.23 M', '1 M', '0.0123', '41.3', '2e-08')
     """
     if not math.isfinite(number):
         return "–"
+    rounded = float(f"{number:.3g}")
     for limit, unit in ((1e12, " T"), (1e9, " G"), (1e6, " M"), (1e5, " k")):
-        if abs(number) >= limit:
-            return f"{number / (1e3 if unit == ' k' else limit):.3g}{unit}"
-    return f"{number:,.0f}" if abs(number) >= 1000 else f"{number:.3g}"
+        if abs(rounded) >= limit:
+            return f"{rounded / (1e3 if unit == ' k' else limit):.3g}{unit}"
+    return f"{number:,.0f}" if abs(rounded) >= 1000 else f"{number:.3g}"
 
 
 def duration(seconds: float) -> str:

@@ -32,4 +32,11 @@ CONSTANTS = {
     "beta": "β, penalty of Walkman",
     "step": "step size of the gradient",
 }
-WORDS = GENERAL | CONSTANTS
+HEADINGS = {
+    "predicted": "the rate that theory predicts: the share by which the error falls at each step",
+    "measured": "the same share, measured on the run",
+    "ratio": "measured over predicted; above 1 the method is faster than predicted",
+    "bound": "met or not, where the rate is proved for what was run",
+    "slope": "s, where the cost grows like the parameter to the power s",
+}
+WORDS = GENERAL | CONSTANTS | HEADINGS

@@ -30,9 +30,9 @@ const faint = (colour, alpha) => {
 
 function number(value) {
   if (value === null || value === undefined) return "–";
-  const size = Math.abs(value);
+  const rounded = parseFloat(value.toPrecision(3)), size = Math.abs(rounded);
   for (const [limit, unit] of [[1e12, " T"], [1e9, " G"], [1e6, " M"], [1e5, " k"]]) {
-    if (size >= limit) return `${parseFloat((value / (unit === " k" ? 1e3 : limit)).toPrecision(3))}${unit}`;
+    if (size >= limit) return `${parseFloat((rounded / (unit === " k" ? 1e3 : limit)).toPrecision(3))}${unit}`;
   }
   if (size >= 1000) return Math.round(value).toLocaleString("en");
   if (size !== 0 && size < 1e-3) return value.toExponential(1);

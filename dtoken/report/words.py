@@ -1,7 +1,7 @@
 """What the words of the report mean, one line each: for the page's list and for what headings say when pointed at."""
 
 GENERAL = {
-    "suboptimality": "F(θ) − F*, how far the objective is above its minimum; mean over the tokens",
+    "suboptimality": "F(θ) − F*, how far the objective is above its minimum; mean over tokens (or nodes)",
     "jumps": "a token goes to a node: along an edge of the graph, or it stays where it is (a self-jump)",
     "messages": "jumps between two different nodes: what a network would carry",
     "gradients": "of the loss of one row; the full gradient of a node counts as many as it has rows",

@@ -134,6 +134,17 @@ def test_where_colours_tell_values_apart_lines_tell_methods_apart(report: Path, 
     assert lines(page) == [["token", "tvr", "tavr"]] * 4
 
 
+def test_more_methods_than_kinds_of_lines_are_not_told_apart(tmp_path: Path, open_page: Open) -> None:
+    for number, (tokens, sigma) in enumerate((k, s) for k in range(1, 8) for s in (0.1, 0.2)):
+        settings = config(tokens=tokens, problem={"loss": "logistic", "sigma": sigma})
+        write_run(tmp_path / str(number), settings, trajectory())
+    page = open_page(make_report(tmp_path))
+    page.select_option("#group", "problem.sigma")
+    assert "more methods than kinds of lines" in page.inner_text("#panels-caption")
+    page.select_option("#filters select[data-parameter=method]", "tvr K=7")
+    assert "more methods than kinds of lines" not in page.inner_text("#panels-caption")
+
+
 def test_a_legend_keeps_the_focus_of_the_keyboard(report: Path, open_page: Open) -> None:
     page = open_page(report)
     page.focus("#legend button:has-text('tvr')")

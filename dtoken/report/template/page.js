@@ -197,9 +197,14 @@ function drawPanels() {
   }
   const repeated = data.cells.some((cell) => cell.runs > 1);
   const several = repeated ? "Lines are medians over seeds, bands reach from the 10 % to the 90 % quantile, as far as at least half of the runs got; a run that is done stays at its last value." : "Each line is one run.";
+  $("panels-caption").textContent = `${several}${linesInWords()} Click a name to hide it in all panels, point at it to bring it out.`;
+}
+
+function linesInWords() {
   const methods = shownMethods();
-  const kinds = state.group !== "method" && methods.length > 1 ? ` Lines tell methods apart: ${methods.map((at) => `${data.methods[at].name} ${DASH_WORDS[data.dashes[methods.indexOf(at) % data.dashes.length]]}`).join(", ")}.` : "";
-  $("panels-caption").textContent = `${several}${kinds} Click a name to hide it in all panels, point at it to bring it out.`;
+  if (state.group === "method" || methods.length < 2) return "";
+  if (methods.length > data.dashes.length) return " There are more methods than kinds of lines: choose a method above to see it alone.";
+  return ` Lines tell methods apart: ${methods.map((at, number_) => `${data.methods[at].name} ${DASH_WORDS[data.dashes[number_]]}`).join(", ")}.`;
 }
 
 function highlight(name) {

@@ -272,7 +272,7 @@ class _Report:
             "paper_rate": summary.rate(experiment, "paper_rate"),
             "rate_is_proved": summary.proved(experiment),
             "measured_rate": summary.measured_rate(experiment, records),
-            "to_accuracy": summary.to_accuracy(records, settings.record.accuracies),
+            "to_accuracy": summary.to_accuracy(records, settings.accuracies),
             "end": records[-1].as_dict() if records else None,
             "engine": self.engine,
         }

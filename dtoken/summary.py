@@ -104,6 +104,17 @@ def to_accuracy(records: Sequence[Record], accuracies: Sequence[float]) -> dict[
     return found
 
 
+def walk_in_words(kind: str, independent: bool) -> str:
+    """How tokens move.
+
+    Examples
+    --------
+    >>> walk_in_words("lazy", False)
+    'lazy walk'
+    """
+    return "independent uniform jumps" if independent else f"{kind} walk"
+
+
 def graph_facts(experiment: Experiment) -> dict[str, Any]:
     """Kind, walk and, where it is quick to compute, spectral gap."""
     walk = experiment.walk
@@ -111,6 +122,7 @@ def graph_facts(experiment: Experiment) -> dict[str, Any]:
     return {
         "kind": walk.topology.kind,
         "walk": walk.kind,
+        "independent": walk.iid,
         "nodes": walk.n,
         **dict(walk.topology.params),
         "spectral_gap": walk.spectral_gap if quick else None,

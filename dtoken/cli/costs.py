@@ -1,52 +1,44 @@
 """The closing table of a sweep: what each method needed, over its seeds."""
 
 import math
-from collections.abc import Sequence
 from pathlib import Path
-from statistics import median
 from typing import TYPE_CHECKING
 
 from dtoken.cli.lines import aligned, amounts, headings
 
 if TYPE_CHECKING:
-    from dtoken.report.cells import Cell
+    from dtoken.report.costs import Reached
 
 COLUMNS = ("jumps", "messages", "gradients", "time", "wall")
 MOST_ROWS = 24  # fit on a screen; the report has them all
 
 
 def cost_table(directory: Path) -> list[str]:
-    """Median over seeds of what it took to come to the finest accuracy that a run recorded and reached."""
+    """Median over seeds of what it took to come to the accuracy that the report shows first; empty: no run did."""
     from dtoken.report.cells import cells_of, describe
+    from dtoken.report.costs import accuracies_of, reached, shown_accuracy
+    from dtoken.report.sentences import seeds
+    from dtoken.sweep.collect import read_trajectory
     from dtoken.sweep.runs import find_runs
 
     sweep = cells_of(find_runs([directory]))
-    accuracy = _finest(sweep.cells)
-    if accuracy is None:
+    wanted = accuracies_of(sweep, None)
+    table = []
+    for cell in sweep.cells:
+        tables = [read_trajectory(run, ("suboptimality", *COLUMNS)) for run in cell.runs]
+        table += [reached(cell, tables, accuracy) for accuracy in wanted]
+    accuracy = shown_accuracy(table)
+    entries = [entry for entry in table if entry.accuracy == accuracy]
+    if accuracy is None or not any(entry.reached for entry in entries):
         return []
-    rows = [
-        (" ".join([cell.method.name, *describe(cell.context)]), *_needed(cell, accuracy))
-        for cell in sweep.cells[:MOST_ROWS]
-    ]
-    seeds = f", median of {len(sweep.seeds)} seeds" if len(sweep.seeds) > 1 else ""
-    lines = aligned([(f"to {accuracy}{seeds}", *headings(COLUMNS)), *rows])
-    left = len(sweep.cells) - MOST_ROWS
+    rows = [(" ".join([e.cell.method.name, *describe(e.cell.context)]), *_needed(e)) for e in entries[:MOST_ROWS]]
+    told = seeds(sweep)
+    head = f"to {accuracy:g}" + (f", median of {told}" if told else "")
+    lines = aligned([(head, *headings(COLUMNS)), *rows])
+    left = len(entries) - MOST_ROWS
     return [*lines, f"... and {left} more in the report"] if left > 0 else lines
 
 
-def _finest(cells: Sequence["Cell"]) -> str | None:
-    """The smallest accuracy that any run reached, as summaries write it."""
-    reached = {
-        accuracy
-        for cell in cells
-        for run in cell.runs
-        for accuracy, taken in ((run.summary or {}).get("to_accuracy") or {}).items()
-        if taken is not None
-    }
-    return min(reached, key=float, default=None)
-
-
-def _needed(cell: "Cell", accuracy: str) -> list[str]:
-    taken = [((run.summary or {}).get("to_accuracy") or {}).get(accuracy) for run in cell.runs]
-    middle = {name: median(each[name] if each else math.inf for each in taken) for name in COLUMNS}
+def _needed(entry: "Reached") -> list[str]:
+    middle = {name: entry.costs[name].median for name in COLUMNS}
     return amounts(None if math.isinf(middle["jumps"]) else middle, COLUMNS)

@@ -7,7 +7,7 @@ from dtoken.config.values import defaults, show
 from dtoken.estimate import memory_line, store_need
 from dtoken.preparation import Prepared
 from dtoken.result import Result
-from dtoken.summary import constants, predict, proved, rate
+from dtoken.summary import constants, predict, proved, rate, walk_in_words
 
 SHOWN = ("kappa", "p_comp", "rho_comm", "rho_comp", "rho", "beta", "step")  # constants, if they are one number
 TABLE = ("jumps", "messages", "gradients", "passes", "time", "wall")
@@ -19,12 +19,13 @@ def count(number: float) -> str:
 
     Examples
     --------
-    >>> count(8_100_000), count(135_200), count(41)
-    ('8.1 M', '135 k', '41')
+    >>> count(8_100_000), count(135_200), count(999_900), count(41)
+    ('8.1 M', '135 k', '1 M', '41')
     """
+    rounded = float(f"{number:.3g}")
     for limit, unit in ((1e9, " G"), (1e6, " M"), (1e4, " k")):
-        if number >= limit:
-            scaled = number / (limit if unit != " k" else 1e3)
+        if rounded >= limit:
+            scaled = rounded / (limit if unit != " k" else 1e3)
             return f"{scaled:.3g}{unit}" if scaled < 1000 else f"{scaled:,.0f}{unit}"
     return f"{number:,.0f}" if number >= 100 else f"{number:.3g}"
 
@@ -82,8 +83,7 @@ def _graph(prepared: Prepared) -> str:
     walk, jumps = prepared.experiment.walk, prepared.experiment.law.jumps
     params = "".join(f" {key}={value}" for key, value in walk.topology.params.items())
     mixing = f", {jumps} jumps before each visit" if jumps > 1 else ""
-    kind = "independent uniform jumps" if walk.iid else f"{walk.kind} walk"
-    return f"{walk.topology.kind}{params}, {kind}{mixing}"
+    return f"{walk.topology.kind}{params}, {walk_in_words(walk.kind, walk.iid)}{mixing}"
 
 
 def _theory(prepared: Prepared, accuracy: float) -> str:
@@ -180,5 +180,5 @@ def amounts(taken: Mapping[str, float] | None, names: Sequence[str]) -> list[str
     >>> amounts({"jumps": 1234, "wall": 0.0123}, ["jumps", "wall"]), amounts(None, ["jumps"])
     (['1,234', '0.012 s'], ['-'])
     """
-    written = {"gradients": count, "passes": "{:.4g}".format, "time": "{:.2g}".format, "wall": "{:.2g} s".format}
+    written = {"gradients": count, "passes": "{:.4g}".format, "time": count, "wall": "{:.2g} s".format}
     return ["-" if taken is None else written.get(name, "{:,.0f}".format)(taken[name]) for name in names]

@@ -35,7 +35,12 @@ def _parser() -> argparse.ArgumentParser:
     add("directories", nargs="+", metavar="DIR", type=Path, help="directory of a sweep or of a run")
     add("--output", type=Path, metavar="FOLDER", help="where to write the report (default: DIR/report)")
     add("--baseline", metavar="METHOD", help="method with which costs are compared (default: the first)")
-    add("--accuracies", nargs="+", metavar="A", help="suboptimalities to reach (default: the runs' record.accuracies)")
+    add(
+        "--accuracies",
+        nargs="+",
+        metavar="A",
+        help="suboptimalities to reach (default: those that runs recorded and reached)",
+    )
     return parser
 
 

@@ -98,10 +98,10 @@ def _run(asked: Any) -> int:
 def _sweep(app: Any) -> int:
     """Run a sweep and report it, also if runs failed."""
     from dtoken.cli.costs import cost_table
-    from dtoken.cli.terminal import FAILED
+    from dtoken.cli.terminal import FAILED, INTERRUPTED
     from dtoken.errors import JobFailed
     from dtoken.report import make_report
-    from hydra_plugins.dask_launcher.errors import JobDied
+    from hydra_plugins.dask_launcher.errors import Interrupted, JobDied
 
     directory, status = app.sweep_directory(), 0
     try:
@@ -109,6 +109,8 @@ def _sweep(app: Any) -> int:
         app.sweep(run_of_sweep, (f"hydra.sweep.dir={quoted(directory)}", "hydra.hydra_logging.root.level=WARNING"))
     except (JobFailed, JobDied):  # the launcher has told which and why
         status = FAILED
+    except Interrupted:  # the launcher has told how to go on, and whoever stops a sweep does not wait for a report
+        return INTERRUPTED
     for line in cost_table(Path(directory)):
         print(line)
     print(f"report     {make_report(directory)}")

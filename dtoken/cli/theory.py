@@ -57,15 +57,12 @@ def _theory_of_job(config: Any) -> Theory:
 
 def _theory(config: Any) -> Theory:
     settings = settings_of(config)
-    accuracies = settings.record.accuracies
-    if settings.stop.suboptimality is not None:
-        accuracies = tuple(dict.fromkeys((*accuracies, settings.stop.suboptimality)))
     with Screen() as screen:
         prepared = prepare_run(settings, screen.watcher)
         screen.hide()
         for note in prepared.experiment.notes:
             screen.note(note)
-    table = theory_table(prepared.experiment, prepared.gap, accuracies)
+    table = theory_table(prepared.experiment, prepared.gap, settings.accuracies)
     return Theory(list(config.hydra.overrides.task), description(prepared), table)
 
 

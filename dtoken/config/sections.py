@@ -1,5 +1,6 @@
 """The sections of a configuration that no other part of the package defines, and who defines the others."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from importlib import import_module
 from typing import Any, ClassVar
@@ -50,6 +51,17 @@ class Problem:
         get_loss(self.loss)
         if not 0 < self.sigma < float("inf"):
             raise InputError(f"problem.sigma={self.sigma} must be a positive number; use for instance 1e-3")
+
+
+def asked_accuracies(recorded: Iterable[float], stop: float | None) -> tuple[float, ...]:
+    """For which suboptimalities to say what it took: those of ``record`` and the one that ends the run, coarse first.
+
+    Examples
+    --------
+    >>> asked_accuracies([1e-6, 1e-2], 1e-5)
+    (0.01, 1e-05, 1e-06)
+    """
+    return tuple(sorted({*recorded, *(() if stop is None else (stop,))}, reverse=True))
 
 
 @dataclass(frozen=True)

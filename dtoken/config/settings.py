@@ -19,6 +19,7 @@ from dtoken.config.sections import (
     Problem,
     Record,
     Schedule,
+    asked_accuracies,
     source_class,
 )
 from dtoken.config.values import NOT_GIVEN, check_keys, construct, defaults, plain, show, typed
@@ -90,6 +91,11 @@ class Settings:
         given = {key: getattr(self.method, key) for key in defaults(kind)}
         changed = [f"{key}={show(value)}" for key, value in given.items() if value != defaults(kind)[key]]
         return " ".join((kind.__name__.lower(), *changed))
+
+    @property
+    def accuracies(self) -> tuple[float, ...]:
+        """Suboptimalities for which to say what it took to reach them."""
+        return asked_accuracies(self.record.accuracies, self.stop.suboptimality)
 
     def as_config(self) -> dict[str, Any]:
         """The settings as the command line has them."""

@@ -42,11 +42,14 @@ class Curves:
     high: dict[str, Vector]
 
 
-def aggregate(tables: Sequence["pd.DataFrame"], axis: str, points: int = POINTS) -> Curves | None:
+def aggregate(
+    tables: Sequence["pd.DataFrame"], axis: str, points: int = POINTS, done: Sequence[bool] = ()
+) -> Curves | None:
     """Median and quantiles of all measures over runs, against ``axis``, as far as half of the runs got.
 
     Between record points, measures are interpolated (their logarithms, unless they may be negative). At each point the
-    runs count that got so far.
+    runs count that got so far, and those that were done before: they stay at their last value, else only slow runs
+    would be left.
 
     Parameters
     ----------
@@ -56,7 +59,10 @@ def aggregate(tables: Sequence["pd.DataFrame"], axis: str, points: int = POINTS)
         A column that never falls.
     points
         At how many points at most.
+    done
+        Which runs came to their end; none, if it is empty.
     """
+    held = [stays for table, stays in zip(tables, done or [False] * len(tables), strict=True) if len(table) > 1]
     tables = [table for table in tables if len(table) > 1]
     if not tables:
         return None
@@ -65,7 +71,8 @@ def aggregate(tables: Sequence["pd.DataFrame"], axis: str, points: int = POINTS)
     x = thin(tables[guide], axis, points)
     median, low, high = {}, {}, {}
     for measure in MEASURES:
-        values = np.array([at_points(table, axis, measure, x) for table in tables])
+        pairs = zip(tables, held, strict=True)
+        values = np.array([at_points(table, axis, measure, x, stays) for table, stays in pairs])
         quantiles = _quantiles(values)
         low[measure], median[measure], high[measure] = quantiles if measure in LINEAR else 10**quantiles
     return Curves(x, median, low, high)
@@ -83,8 +90,11 @@ def _quantiles(values: Vector) -> Vector:
     return found
 
 
-def at_points(table: "pd.DataFrame", axis: str, measure: str, x: Vector) -> Vector:
-    """A measure of one run (its decimal logarithm, unless it may be negative) at the points ``x``; NaN outside."""
+def at_points(table: "pd.DataFrame", axis: str, measure: str, x: Vector, stays: bool = False) -> Vector:
+    """A measure of one run (its decimal logarithm, unless it may be negative) at the points ``x``.
+
+    Outside it is NaN, or if it ``stays``, beyond its end its last value.
+    """
     last = ~table[axis].duplicated(keep="last").to_numpy()  # of several records at one place, the latest
     at = table[axis].to_numpy(np.float64)[last]
     values = table[measure].to_numpy(np.float64)[last]
@@ -93,7 +103,8 @@ def at_points(table: "pd.DataFrame", axis: str, measure: str, x: Vector) -> Vect
         at, values = at[positive], np.log10(values[positive])
     if not len(at):
         return np.full(len(x), np.nan)
-    return np.asarray(np.interp(x, at, values, left=np.nan, right=np.nan))
+    found = np.asarray(np.interp(x, at, values, left=np.nan, right=np.nan))
+    return np.where(x > float(table[axis].iloc[-1]), values[-1], found) if stays else found
 
 
 def thin(table: "pd.DataFrame", axis: str, points: int) -> Vector:

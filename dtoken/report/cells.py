@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from dtoken.config.values import show
+from dtoken.data.remote import is_remote
 from dtoken.report.colours import DASHES, Pair, colours
-from dtoken.sweep.collect import column_kinds, swept, value_of
+from dtoken.sweep.collect import PLACES, column_kinds, swept, value_of
 from dtoken.sweep.runs import Run
 
 CROWD = 12  # curves that a panel can hold
@@ -133,7 +134,8 @@ def cells_of(runs: Sequence[Run]) -> Sweep:
     names = [name for name in swept(begun) if any(name in run.composed for run in begun)]
     kinds = column_kinds(begun, names)
     table = [{name: value_of(run, name, kinds[name]) for name in names} for run in begun]
-    parameters = tuple(_parameters(names, table))
+    places = {name for name in PLACES if not _compared(begun, name)}
+    parameters = _telling([each for each in _parameters(names, table) if each.name not in places], table)
     varying = [parameter.name for parameter in parameters]
     keys = [tuple(row[name] for name in varying) for row in table]
     methods = _methods(table, varying)
@@ -153,6 +155,35 @@ def _parameters(names: Sequence[str], table: Sequence[Mapping[str, Any]]) -> Ite
             given = [value for value in values if value is not None]
             numeric = all(isinstance(value, int | float) for value in given)
             yield Parameter(name, (*(sorted(given) if numeric else given), *([None] if None in values else [])))
+
+
+def _compared(runs: Sequence[Run], name: str) -> bool:
+    """Whether a place, where runs find or keep data, tells them apart.
+
+    It does where one sweep has several, or where a place is the dataset itself; in another sweep it is merely another.
+    """
+    seen: dict[str, set[str]] = {}
+    for run in runs:
+        seen.setdefault(run.sweep, set()).add(str(run.config.get(name)))
+    return any(len(values) > 1 or any(map(is_remote, values)) for values in seen.values())
+
+
+def _telling(parameters: Sequence[Parameter], table: Sequence[Mapping[str, Any]]) -> tuple[Parameter, ...]:
+    """One parameter of each set of the context that say the same, value by value: the first, or the dataset's name."""
+    kept: list[Parameter] = []
+    for each in parameters:
+        same = [at for at, earlier in enumerate(kept) if _say_the_same(earlier, each, table)]
+        if not same:
+            kept.append(each)
+        elif each.name == "data":
+            kept[same[0]] = each
+    return tuple(kept)
+
+
+def _say_the_same(one: Parameter, other: Parameter, table: Sequence[Mapping[str, Any]]) -> bool:
+    if _of_method(one.name) or _of_method(other.name) or len(one.values) != len(other.values):
+        return False
+    return len({(row[one.name], row[other.name]) for row in table}) == len(one.values)
 
 
 def _method_key(row: Mapping[str, Any], varying: Sequence[str]) -> tuple[Any, ...]:

@@ -19,6 +19,15 @@ PALETTE: tuple[Pair, ...] = (
     ("#999933", "#C9C957"),  # olive
     ("#332288", "#8F83E0"),  # indigo
 )
+# for values of a number, which colour-blind readers can order: from dark to light, on a dark background dim to bright
+ORDERED: tuple[Pair, ...] = (
+    ("#440154", "#8C7BD8"),
+    ("#414487", "#738FE2"),
+    ("#2A788E", "#45A9BD"),
+    ("#1F8A70", "#35C59A"),
+    ("#6B8F12", "#8FD95F"),
+    ("#B8860B", "#F2E14C"),
+)
 METHODS = ("tvr", "token", "tavr", "walkman", "gd", "extra", "nids", "dvr")  # in the order of the palette
 DASHES = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot")
 # the same in matplotlib, in units of the line's width

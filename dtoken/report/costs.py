@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from dtoken.config.sections import asked_accuracies
 from dtoken.errors import InputError
 from dtoken.outputs import DONE, FAILED, INTERRUPTED
 from dtoken.report.bands import HIGH, LOW
@@ -75,26 +76,49 @@ def reached(cell: Cell, tables: Sequence["pd.DataFrame"], accuracy: float) -> Re
 
 
 def spread(values: Sequence[float]) -> Spread:
-    """Median and quantiles; the quantiles are values that occurred, so that infinite ones do no harm.
+    """Median and quantiles; all are values that occurred (of two in the middle the larger one is the median).
+
+    So infinite values do no harm.
 
     Examples
     --------
     >>> spread([3.0, 1.0, np.inf])
     Spread(median=3.0, low=1.0, high=inf)
+    >>> spread([228.0, 229.0]).median
+    229.0
     """
     if not values:
         return Spread(np.inf, np.inf, np.inf)
     low, high = np.quantile(values, (LOW, HIGH), method="inverted_cdf")
-    return Spread(float(np.median(values)), float(low), float(high))
+    return Spread(float(np.quantile(values, 0.5, method="higher")), float(low), float(high))
 
 
 def accuracies_of(sweep: Sweep, asked: Sequence[float] | None) -> list[float]:
-    """The accuracies asked for, or those that the runs recorded, coarse ones first."""
+    """The accuracies asked for, or those that the runs recorded and were to stop at, coarse ones first."""
     for accuracy in asked or ():
         if not 0 < accuracy < np.inf:
             raise InputError(f"accuracy {accuracy:g} is not a positive number; give for instance 1e-4")
-    recorded = [each for run in sweep.runs for each in run.config.get("record.accuracies") or ()]
+    own = [
+        asked_accuracies(run.config.get("record.accuracies") or (), run.config.get("stop.suboptimality"))
+        for run in sweep.runs
+    ]
+    recorded = [each for accuracies in own for each in accuracies]
     return sorted({float(each) for each in asked or recorded or DEFAULT_ACCURACIES}, reverse=True)
+
+
+def shown_accuracy(table: Sequence[Reached]) -> float | None:
+    """Which accuracy to look at first: the finest that half of the cells reached, else that any run reached.
+
+    Where no run reached any, the coarsest; None: there is none. A cell reached what most of its runs did.
+    """
+    known = [entry for entry in table if entry.runs]
+    accuracies = sorted({entry.accuracy for entry in known or table})
+    for accuracy in accuracies:
+        mine = [entry for entry in known if entry.accuracy == accuracy]
+        if 2 * sum(np.isfinite(entry.costs["jumps"].median) for entry in mine) >= len(mine) > 0:
+            return accuracy
+    some = [accuracy for accuracy in accuracies if any(e.reached for e in known if e.accuracy == accuracy)]
+    return min(some) if some else max(accuracies, default=None)
 
 
 def slope(x: Sequence[float], y: Sequence[float]) -> Slope | None:
@@ -147,6 +171,12 @@ def scaling(sweep: Sweep, table: Sequence[Reached]) -> list[Series]:
                 groups.setdefault((entry.accuracy, *others), []).append(entry)
         found += [_series(parameter, entries) for entries in groups.values() if len(entries) >= SCALING_VALUES]
     return found
+
+
+def fitted_accuracy(series: Sequence[Series], shown: float) -> float | None:
+    """At which accuracy to look at slopes first: the one that is shown, or the next coarser (finer) that has some."""
+    fitted = sorted({each.accuracy for each in series if each.slopes["messages"]})
+    return next((each for each in fitted if each >= shown), max(fitted, default=None))
 
 
 def _series(parameter: Parameter, entries: Sequence[Reached]) -> Series:

@@ -12,6 +12,7 @@ from dtoken.outputs import FAILED, INTERRUPTED
 from dtoken.report.cells import Sweep, describe, show_value
 from dtoken.report.drawings import graph_drawing, partition_drawing
 from dtoken.report.sentences import count, figure, listed
+from dtoken.summary import walk_in_words
 from dtoken.sweep.runs import DAMAGED, Run
 
 CLAIMS = "claims.json"
@@ -63,7 +64,7 @@ def graphs(sweep: Sweep) -> list[Drawing]:
         facts, config = summary["graph"], summary["config"]["graph"]
         params = {key: value for key, value in config.items() if key not in ("kind", "walk") and value is not None}
         gap = facts.get("spectral_gap")
-        words = [f"{facts['walk']} walk"]
+        words = [walk_in_words(facts["walk"], bool(facts.get("independent")))]
         words += [f"spectral gap {gap:.3g}"] if gap is not None else []
         jumps = sorted({each["graph"].get("jumps_per_visit") or 1 for each in (summary, *others)})
         words += [f"{listed(map(str, jumps), last='or')} jumps per visit"] if jumps != [1] else []

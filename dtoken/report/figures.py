@@ -1,20 +1,23 @@
 """Static figures of publication quality: as wide as a column of a paper, in the colours of the page."""
 
+import math
 from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
+from textwrap import fill
 from typing import TYPE_CHECKING, Any
 
 from dtoken.outputs import write_atomically
-from dtoken.report.bands import AXES, MEASURES, PANELS
+from dtoken.report.bands import AXES, MEASURES, PANELS, Curves
 from dtoken.report.cells import Cell, describe, show_value
 from dtoken.report.colours import DASHES, LINES
-from dtoken.report.costs import COSTS, Series
+from dtoken.report.costs import COSTS, Series, fitted_accuracy
 from dtoken.report.sentences import figure as count
 from dtoken.report.study import Study
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.axis import Axis
     from matplotlib.figure import Figure
 
 COLUMN = 3.4  # inches
@@ -22,6 +25,8 @@ FORMATS = ("png", "pdf")
 DPI = 300
 SCALING_COSTS = ("messages", "time")
 MOST_LABELS = 12  # of a legend
+LINE_LETTERS, LINE_HEIGHT = 56, 0.13  # of a legend: what fits into the width, and inches
+MOST_TICKS = 5  # with labels, of a logarithmic axis
 STYLE: Any = {
     "font.size": 7,
     "axes.labelsize": 7,
@@ -70,53 +75,102 @@ def _figure(height: float) -> "Figure":
 
 def _convergence(study: Study) -> Iterator[tuple[str, "Figure"]]:
     """Four panels for each value of the parameter by which panels are told apart."""
-    from matplotlib.ticker import FuncFormatter, MaxNLocator
-
     facet, focus = study.sweep.facet, study.sweep.focus
-    for value in facet.values if facet else (None,):
-        chosen = [
-            (cell, curves)
-            for cell, curves in zip(study.sweep.cells, study.curves, strict=True)
-            if curves and cell.matches(focus | ({facet.name: value} if facet else {}))
-        ]
-        if not chosen:
-            continue
-        figure = _figure(3.3)
+    for value, chosen in study.panels.items():
+        figure = _figure(3.0)
         panels = figure.subplots(2, 2, sharey=True)
         for axes, axis in zip(panels.flat, PANELS, strict=True):
+            log = axis in study.logarithmic
             for cell, curves in chosen:
-                _curve(axes, cell, curves[axis])
+                _curve(axes, cell, curves[axis], log)
             axes.set(yscale="log", xlabel=AXES[axis])
-            axes.set_xlim(left=0)
-            axes.xaxis.set_major_locator(MaxNLocator(3))
-            if axis != "wall":  # matplotlib would put a power of ten where the label is
-                axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: count(value)))
+            _horizontal(axes, axis, log)
         for axes in panels[:, 0]:
             axes.set_ylabel(MEASURES["suboptimality"])
         title = ", ".join(describe(({facet.name: value} if facet else {}) | focus))
-        _legend(figure, panels[0, 0], title or None)
+        _legend(figure, *_unique(panels[0, 0]), title)
         yield f"convergence{f'-{facet.name}-{show_value(value)}' if facet else ''}".replace("/", "-"), figure
 
 
-def _curve(axes: "Axes", cell: Cell, curves: Any) -> None:
+def _curve(axes: "Axes", cell: Cell, curves: Curves, log: bool) -> None:
     method, measure = cell.method, "suboptimality"
-    axes.plot(curves.x, curves.median[measure], ls=LINES[method.dash], color=method.colour[0], label=method.name)
+    there = curves.x > 0 if log else curves.x >= 0
+    x, colour = curves.x[there], method.colour[0]
+    axes.plot(x, curves.median[measure][there], ls=LINES[method.dash], color=colour, label=method.name)
     if len(cell.runs) > 1:
-        low, high = curves.low[measure], curves.high[measure]
-        axes.fill_between(curves.x, low, high, color=method.colour[0], alpha=0.18, linewidth=0)
+        low, high = curves.low[measure][there], curves.high[measure][there]
+        axes.fill_between(x, low, high, color=colour, alpha=0.18, linewidth=0)
 
 
-def _legend(figure: "Figure", axes: "Axes", title: str | None = None) -> None:
+def _horizontal(axes: "Axes", axis: str, log: bool) -> None:
+    """The scale and the labels of an axis of costs."""
+    from matplotlib.ticker import FuncFormatter, MaxNLocator
+
+    if log:
+        axes.set_xscale("log")
+        _label_powers(axes.xaxis, axes.get_xlim())
+        return
+    axes.set_xlim(left=0)
+    axes.xaxis.set_major_locator(MaxNLocator(3))
+    if axis != "wall":  # matplotlib would put a power of ten where the label is
+        axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: count(value)))
+
+
+def _label_powers(side: "Axis", ends: tuple[float, float]) -> None:
+    """Label a logarithmic axis in words: powers of ten, or what lies between where there would be less than two."""
+    from matplotlib.ticker import FixedLocator, FuncFormatter, NullFormatter
+
+    powers = range(math.floor(math.log10(ends[0])), math.ceil(math.log10(ends[1])) + 1)
+    for digits in ((1,), (1, 3), (1, 2, 5), range(1, 10), (each / 10 for each in range(10, 100))):
+        places = [digit * 10.0**power for digit in digits for power in powers]
+        inside = [place for place in sorted(places) if ends[0] <= place <= ends[1]]
+        if len(inside) >= 2:
+            break
+    side.set_major_locator(FixedLocator(inside[:: math.ceil(len(inside) / MOST_TICKS)]))
+    side.set_major_formatter(FuncFormatter(lambda value, _: count(value)))
+    side.set_minor_formatter(NullFormatter())
+
+
+def _unique(axes: "Axes") -> tuple[list[Any], list[str]]:
+    """Handles and labels of what was drawn, each label once."""
     handles, labels = axes.get_legend_handles_labels()
     unique = dict(zip(labels, handles, strict=True))
-    if 1 < len(unique) <= MOST_LABELS or title:
-        figure.legend(
-            unique.values(), unique.keys(), loc="outside upper center", ncols=min(4, len(unique)), title=title
-        ).get_title().set_fontsize(7)
+    return list(unique.values()), list(unique)
+
+
+def _legend(figure: "Figure", handles: Sequence[Any], labels: Sequence[str], title: str = "", most: int = 4) -> None:
+    """A legend above the panels, in as many columns as fit; the figure grows by what it takes."""
+    if not title and not 1 < len(labels) <= MOST_LABELS:
+        return
+    wrapped = [fill(label, LINE_LETTERS) for label in labels]
+    columns = min(most, len(labels), _fitting(wrapped))
+    rows = [max(label.count("\n") + 1 for label in wrapped[at::columns]) for at in range(columns)]
+    lines = max(rows) * math.ceil(len(labels) / columns)
+    figure.set_figheight(figure.get_figheight() + LINE_HEIGHT * lines)
+    found = figure.legend(
+        handles, wrapped, loc="outside upper center", ncols=columns, title=fill(title, LINE_LETTERS) or None
+    )
+    found.get_title().set_fontsize(7)
+    found.get_title().set_multialignment("center")
+
+
+def _fitting(labels: Sequence[str]) -> int:
+    """How many columns of a legend fit into the width of the figure."""
+    from matplotlib import rcParams
+    from matplotlib.textpath import TextPath
+
+    size = float(rcParams["legend.fontsize"])
+    parts = [line for label in labels for line in label.split("\n")]
+    widest = max(float(TextPath((0, 0), part, size=size).get_extents().width) for part in parts)
+    gap = rcParams["legend.columnspacing"] * size
+    column = widest + (rcParams["legend.handlelength"] + rcParams["legend.handletextpad"]) * size + gap
+    return max(1, int((COLUMN * 72 - size + gap) / column))
 
 
 def _rates(study: Study) -> Iterator[tuple[str, "Figure"]]:
     """Measured against predicted rate, with the line on which they are equal."""
+    from matplotlib.lines import Line2D
+
     known = [(r, r.predicted, r.measured) for r in study.rates if r.predicted and r.measured and r.measured > 0]
     if not known:
         return
@@ -127,41 +181,38 @@ def _rates(study: Study) -> Iterator[tuple[str, "Figure"]]:
     axes.plot(ends, ends, color="0.5", linewidth=0.8)
     for rate, predicted, measured in known:
         colour = rate.cell.method.colour[0]
-        face = colour if rate.proved else "none"
-        axes.plot(predicted, measured, "o", ms=4, mec=colour, mfc=face, label=rate.cell.method.algorithm)
+        axes.plot(predicted, measured, "o", ms=4, mec=colour, mfc=colour if rate.proved else "none")
     axes.set(xscale="log", yscale="log", xlabel="predicted rate per step", ylabel="measured rate per step")
-    _legend(figure, axes)
+    _label_powers(axes.xaxis, axes.get_xlim())
+    _label_powers(axes.yaxis, axes.get_ylim())
+    colours = {rate.cell.method.algorithm: rate.cell.method.colour[0] for rate, *_ in known}
+    marks = [(name, colour, colour) for name, colour in colours.items()]
+    if not all(rate.proved for rate, *_ in known):
+        marks += [("filled: proved", "0.4", "0.4"), ("open: not proved", "0.4", "none")]
+    handles = [Line2D([], [], ls="", marker="o", ms=4, mec=edge, mfc=face) for _, edge, face in marks]
+    _legend(figure, handles, [name for name, *_ in marks])
     yield "rates", figure
 
 
 def _scaling(study: Study) -> Iterator[tuple[str, "Figure"]]:
-    """Costs against each numeric parameter, at the finest accuracy that all methods reached somewhere."""
-    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
-
+    """Costs against each numeric parameter, at the accuracy that the page shows first."""
     for name in dict.fromkeys(series.parameter.name for series in study.series):
         mine = [series for series in study.series if series.parameter.name == name]
-        usable = [series for series in mine if series.slopes["messages"]]
-        if not usable:
+        accuracy = fitted_accuracy(mine, study.shown)
+        drawn = [series for series in mine if series.accuracy == accuracy and series.slopes["messages"]]
+        if not drawn:
             continue
-        accuracy = min(series.accuracy for series in usable)
-        drawn = [series for series in usable if series.accuracy == accuracy]
-        figure = _figure(1.7 + 0.11 * len(drawn))
+        figure = _figure(1.7)
         panels = figure.subplots(1, 2)
         for axes, cost in zip(panels, SCALING_COSTS, strict=True):
             for series in drawn:
                 _power_law(axes, series, cost, [other for other in drawn if _colour(other) == _colour(series)])
             axes.set(xscale="log", yscale="log", xlabel=name, ylabel=f"{COSTS[cost]} to {accuracy:g}")
-            for side in (axes.xaxis, axes.yaxis):
-                first, last = side.get_view_interval()
-                side.set_major_locator(LogLocator(subs=(1, 2, 5) if last < 30 * first else (1,)))
-                side.set_major_formatter(FuncFormatter(lambda value, _: count(value)))
-                side.set_minor_formatter(NullFormatter())
-        handles, labels = panels[0].get_legend_handles_labels()
-        columns = 1 if len(labels) <= MOST_LABELS else 2
+            _label_powers(axes.xaxis, axes.get_xlim())
+            _label_powers(axes.yaxis, axes.get_ylim())
         title = f"slopes of {' and '.join(COSTS[cost] for cost in SCALING_COSTS)}"
-        figure.legend(handles, labels, loc="outside upper center", ncols=columns, title=title).get_title().set_fontsize(
-            7
-        )
+        handles, labels = panels[0].get_legend_handles_labels()
+        _legend(figure, handles, labels, title, most=1 if len(drawn) <= MOST_LABELS else 2)
         yield f"scaling-{name}", figure
 
 
@@ -189,5 +240,6 @@ def _memory(study: Study) -> Iterator[tuple[str, "Figure"]]:
     for budget in sorted({use.budget for use in study.memory}):
         axes.axhline(budget, color="0.4", linestyle="--", linewidth=0.8, label=f"budget, {budget:,.0f} MB")
     axes.set(xlabel="seconds", ylabel="resident memory in MB", ylim=(0, None))
-    _legend(figure, axes)
+    handles, labels = _unique(axes)
+    _legend(figure, handles, labels, most=1)
     yield "memory", figure

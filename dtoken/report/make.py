@@ -28,7 +28,8 @@ def make_report(
     baseline
         Method with which costs are compared, as the report names it; None: the first. The page can choose another.
     accuracies
-        Suboptimalities for which costs are told; None: those of the runs' ``record.accuracies``.
+        Suboptimalities for which costs are told; None: those of the runs' ``record.accuracies`` and
+        ``stop.suboptimality`` that a run reached.
 
     Returns
     -------
@@ -54,7 +55,7 @@ def make_report(
     except OSError as error:
         raise RunError(f"cannot write {folder}: {error.strerror or error}") from error
     write_results(runs, single or folder)
-    title = ", ".join(place.resolve().name for place in places)
+    title = ", ".join("/".join(place.resolve().parts[-2:]) for place in places)
     text = page(found, title, baseline, draw_figures(found, folder), checked)
     write_atomically(folder / PAGE, lambda path: _write(path, text))
     return folder / PAGE

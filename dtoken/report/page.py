@@ -16,10 +16,11 @@ from dtoken.provenance import now
 from dtoken.report import facts, sentences
 from dtoken.report.bands import AXES, LINEAR, MEASURES, PANELS, Curves
 from dtoken.report.cells import describe, short, show_value
-from dtoken.report.colours import PALETTE
-from dtoken.report.costs import COSTS, Reached, Series, Slope, Spread
+from dtoken.report.colours import DASHES, ORDERED, PALETTE
+from dtoken.report.costs import COSTS, Reached, Series, Slope, Spread, fitted_accuracy
 from dtoken.report.memory import MemoryUse
 from dtoken.report.study import Rate, Study
+from dtoken.report.words import CONSTANTS, GENERAL, WORDS
 
 DIGITS = 4  # of a number that is drawn; more cannot be seen
 COMPRESSION = 6
@@ -57,15 +58,18 @@ def page(
         findings=sentences.findings(sweep, study.reached),
         unfinished=facts.unfinished(sweep),
         failures=facts.failures(sweep),
+        repeated=any(len(cell.runs) > 1 for cell in sweep.cells),
         has_curves=any(study.curves),
         has_rates=any(rate.measured is not None for rate in study.rates),
         violations=[rate.cell.label for rate in study.rates if rate.violated],
-        proved=sum(rate.proved for rate in study.rates),
+        proved=sum(rate.proved and rate.measured is not None for rate in study.rates),
         has_scaling=bool(study.series),
         has_memory=bool(study.memory),
         graphs=facts.graphs(sweep),
         partitions=facts.partitions(sweep),
         constant_names=names,
+        words=GENERAL | {name: text for name, text in CONSTANTS.items() if name in names},
+        meaning=CONSTANTS,
         constants=constants,
         settings=facts.common_settings(sweep),
         provenance=facts.provenance(sweep),
@@ -108,8 +112,14 @@ def payload(study: Study, baseline: str | None = None) -> dict[str, Any]:
         "linear": LINEAR,
         "costs": COSTS,
         "palette": PALETTE,
+        "ordered": ORDERED,
+        "dashes": DASHES,
+        "words": WORDS,
         "baseline": baseline or _baseline(study),
         "accuracies": study.accuracies,
+        "shown": study.shown,
+        "fitted": fitted_accuracy(study.series, study.shown) or study.shown,
+        "logarithmic": study.logarithmic,
         "facet": sweep.facet.name if sweep.facet else None,
         "focus": {name: None if value is None else show_value(value) for name, value in sweep.focus.items()},
         "methods": [{"name": each.name, "colour": each.colour, "dash": each.dash} for each in sweep.methods],

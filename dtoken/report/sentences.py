@@ -11,6 +11,7 @@ from dtoken.report.costs import Reached
 
 SHOWN_VALUES = 6
 FINDINGS = 6
+SAME = 1.05  # costs that differ by less are told as the same
 COMPARED = {"messages": "communication", "gradients": "computation", "time": "ideal time"}
 
 
@@ -30,15 +31,16 @@ def figure(number: float) -> str:
 
     Examples
     --------
-    >>> figure(1234567.0), figure(0.01234), figure(41.26), figure(2e-8)
-    ('1.23 M', '0.0123', '41.3', '2e-08')
+    >>> figure(1234567.0), figure(999900.0), figure(0.01234), figure(41.26), figure(2e-8)
+    ('1.23 M', '1 M', '0.0123', '41.3', '2e-08')
     """
     if not math.isfinite(number):
         return "–"
+    rounded = float(f"{number:.3g}")
     for limit, unit in ((1e12, " T"), (1e9, " G"), (1e6, " M"), (1e5, " k")):
-        if abs(number) >= limit:
-            return f"{number / (1e3 if unit == ' k' else limit):.3g}{unit}"
-    return f"{number:,.0f}" if abs(number) >= 1000 else f"{number:.3g}"
+        if abs(rounded) >= limit:
+            return f"{rounded / (1e3 if unit == ' k' else limit):.3g}{unit}"
+    return f"{number:,.0f}" if abs(rounded) >= 1000 else f"{number:.3g}"
 
 
 def duration(seconds: float) -> str:
@@ -76,11 +78,20 @@ def lead(sweep: Sweep) -> str:
     if not sweep.runs:
         return "There is no run."
     methods = listed(dict.fromkeys(method.name for method in sweep.methods), 10, "and")
-    parts = [count(len(sweep.runs), "run") + (f" of {methods}" if methods else ", none of which has begun")]
+    waiting = any(not run.composed for run in sweep.runs)
+    of = f"{', so far' if waiting else ''} of {methods}" if methods else ", none of which has begun"
+    parts = [count(len(sweep.runs), "run") + of]
     for each in sweep.context:
         parts.append(f"with {short(each.name)} {listed((show_value(value) for value in each.given), last='or')}")
-    parts += [f"each with {len(sweep.seeds)} seeds"] if len(sweep.seeds) > 1 else []
-    return ", ".join(parts) + "."
+    told = seeds(sweep)
+    return ", ".join(parts + ([f"each with {told}"] if told else [])) + "."
+
+
+def seeds(sweep: Sweep) -> str:
+    """How many runs the cells have that differ in nothing but seeds; empty: one each."""
+    numbers = {len(cell.runs) for cell in sweep.cells} or {1}
+    fewest, most = min(numbers), max(numbers)
+    return "" if most == 1 else f"{most} seeds" if fewest == most else f"{fewest} to {most} seeds"
 
 
 def outcome(sweep: Sweep) -> str:
@@ -121,14 +132,28 @@ def findings(sweep: Sweep, table: Sequence[Reached]) -> list[str]:
 
 
 def _comparison(entries: Sequence[Reached]) -> str:
-    where = listed(describe(entries[0].cell.context))
+    where = ", ".join(describe(entries[0].cell.context))
     start = f"With {where}, to" if where else "To"
     wins: dict[str, list[str]] = {}
     for cost, name in COMPARED.items():
-        best, second = sorted(entries, key=lambda entry: entry.costs[cost].median)[:2]
-        least, other = best.costs[cost].median, second.costs[cost].median
-        if least > 0:
-            text = f"{name} ({figure(least)}; {second.cell.method.name} {other / least:.2g} times as much)"
-            wins.setdefault(best.cell.method.name, []).append(text)
-    parts = [f"{method} needs the least {listed(costs, last='and')}" for method, costs in wins.items()]
+        if min(entry.costs[cost].median for entry in entries) > 0:
+            who, what = _cheapest(entries, cost, name)
+            wins.setdefault(who, []).append(what)
+    parts = [f"{who} {listed(costs, last='and')}" for who, costs in wins.items()]
     return f"{start} {entries[0].accuracy:g}, {'; '.join(parts)}."
+
+
+def _cheapest(entries: Sequence[Reached], cost: str, name: str) -> tuple[str, str]:
+    """Who needs the least of a cost, and how much that is; methods that are as good as equal share it."""
+    ordered = sorted(entries, key=lambda entry: entry.costs[cost].median)
+    least = ordered[0].costs[cost].median
+    tied = [entry for entry in ordered if entry.costs[cost].median < SAME * least]
+    if len(tied) > 1:
+        most = tied[-1].costs[cost].median
+        amount = figure(least) if figure(least) == figure(most) else f"{figure(least)} to {figure(most)}"
+        methods = listed((entry.cell.method.name for entry in tied), last="and")
+        return f"{methods} need {'the same' if most == least else 'about the same'}", f"{name} ({amount})"
+    second = ordered[1]
+    times = figure(float(f"{second.costs[cost].median / least:.2g}"))
+    text = f"{name} ({figure(least)}; {second.cell.method.name} {times} times as much)"
+    return f"{ordered[0].cell.method.name} needs the least", text

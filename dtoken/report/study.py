@@ -2,15 +2,19 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
+from dtoken.outputs import DONE
 from dtoken.report.bands import AXES, Curves, aggregate
 from dtoken.report.cells import Cell, Sweep, cells_of
-from dtoken.report.costs import Reached, Series, accuracies_of, reached, scaling
+from dtoken.report.costs import Reached, Series, accuracies_of, reached, scaling, shown_accuracy
 from dtoken.report.memory import MemoryUse, memory_use
 from dtoken.sweep.collect import read_trajectory
 from dtoken.sweep.runs import Run
+
+FAR_APART = 25  # times: from here on an axis is logarithmic
 
 
 @dataclass(frozen=True)
@@ -39,6 +43,29 @@ class Study:
     series: list[Series]
     rates: list[Rate]
     memory: list[MemoryUse]
+    shown: float  # the accuracy to look at first
+
+    @property
+    def panels(self) -> dict[Any, list[tuple[Cell, dict[str, Curves]]]]:
+        """The curves that are shown first, by the value of the parameter that tells panels apart."""
+        facet, focus = self.sweep.facet, self.sweep.focus
+        found: dict[Any, list[tuple[Cell, dict[str, Curves]]]] = {}
+        for value in facet.values if facet else (None,):
+            chosen = focus | ({facet.name: value} if facet else {})
+            pairs = zip(self.sweep.cells, self.curves, strict=True)
+            found[value] = [(cell, curves) for cell, curves in pairs if curves and cell.matches(chosen)]
+        return {value: pairs for value, pairs in found.items() if pairs}
+
+    @property
+    def logarithmic(self) -> list[str]:
+        """Axes on which curves of one panel end so far apart that, drawn linearly, some would stick to the edge."""
+        return [axis for axis in AXES if any(_apart(pairs, axis) for pairs in self.panels.values())]
+
+
+def _apart(pairs: Sequence[tuple[Cell, dict[str, Curves]]], axis: str) -> bool:
+    ends = [float(curves[axis].x[-1]) for _, curves in pairs if axis in curves]
+    positive = [end for end in ends if end > 0]
+    return bool(positive) and max(positive) > FAR_APART * min(positive)
 
 
 def study(runs: Sequence[Run], accuracies: Sequence[float] | None = None) -> Study:
@@ -48,11 +75,16 @@ def study(runs: Sequence[Run], accuracies: Sequence[float] | None = None) -> Stu
     curves, table = [], []
     for cell in sweep.cells:
         tables = [read_trajectory(run) for run in cell.runs]
-        found = {axis: aggregate(tables, axis) for axis in AXES}
+        done = [run.status == DONE for run in cell.runs]
+        found = {axis: aggregate(tables, axis, done=done) for axis in AXES}
         curves.append({axis: curve for axis, curve in found.items() if curve is not None})
         table += [reached(cell, tables, accuracy) for accuracy in wanted]
+    if accuracies is None:  # nobody asked for one that no run reached
+        wanted = [each for each in wanted if any(e.reached for e in table if e.accuracy == each)] or wanted
+        table = [entry for entry in table if entry.accuracy in wanted]
     rates = [_rate(cell) for cell in sweep.cells]
-    return Study(sweep, wanted, curves, table, scaling(sweep, table), rates, memory_use(sweep.cells))
+    shown = shown_accuracy(table) or wanted[0]
+    return Study(sweep, wanted, curves, table, scaling(sweep, table), rates, memory_use(sweep.cells), shown)
 
 
 def _rate(cell: Cell) -> Rate:

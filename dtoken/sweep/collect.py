@@ -15,7 +15,8 @@ if TYPE_CHECKING:
 
 RESULTS = "results.parquet", "results.csv"
 ALWAYS = ("algorithm", "seed")  # parameters that every table has
-WHERE_ONLY = ("data.store", "data.path")  # where a run found its data changes no result, unless it was asked for
+PLACES = ("data.store", "data.scratch")  # where runs keep data
+WHERE_ONLY = (*PLACES, "data.path")  # where a run found its data changes no result, unless it was asked for
 COUNTS = ("event", "jumps", "messages", "gradients")  # columns of a trajectory that are whole numbers
 BATCH_ROWS = 100_000  # rows held while results are written
 
@@ -44,8 +45,13 @@ class Results:
     parameters: tuple[str, ...]
 
 
-def load(*directories: str | Path) -> Results:
+def load(*directories: str | Path | Sequence[str | Path]) -> Results:
     """Read sweeps (or single runs) into pandas; runs that are under way or failed are there with their status.
+
+    Parameters
+    ----------
+    directories
+        One or several, one by one or as a list.
 
     Examples
     --------
@@ -55,7 +61,7 @@ def load(*directories: str | Path) -> Results:
     import pandas as pd
     import pyarrow as pa
 
-    runs = find_runs(directories)
+    runs = find_runs([one for each in directories for one in ([each] if isinstance(each, str | Path) else each)])
     parameters = swept(runs)
     kinds = column_kinds(runs, parameters)
     tables = [_table(run, kinds) for run in runs if run.trajectory is not None]

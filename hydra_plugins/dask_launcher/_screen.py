@@ -20,6 +20,7 @@ from hydra_plugins.dask_launcher._records import DONE, FAILED, RUNNING, WAITING,
 PROGRESS = "progress.json"  # what a job may write into its folder: {"text": ..., "fraction": 0..1}
 FAILURES_SHOWN, JOBS_SHOWN = 20, 8
 REFRESH_SECONDS = 0.5
+MOST_BAR = 30  # letters
 
 
 def say(text: str, name: str = "") -> None:
@@ -85,6 +86,17 @@ def clock(seconds: float) -> str:
     return f"{whole // 3600}:{whole // 60 % 60:02}:{whole % 60:02}"
 
 
+def bar_width(words: str, width: int) -> int:
+    """How wide the bar may be beside these words on a terminal of this width.
+
+    Examples
+    --------
+    >>> bar_width("2/6 done   ETA 0:00:10", 120), bar_width(60 * "x", 80)
+    (30, 17)
+    """
+    return max(MOST_BAR // 6, min(MOST_BAR, width - len(words) - 3))
+
+
 def read_progress(directory: Path, job: Job) -> dict[str, Any]:
     """What a running job tells about itself; nothing, if it does not."""
     try:
@@ -118,16 +130,16 @@ class Screen:
         """Something may have changed."""
         if self._live is not None and time.monotonic() - self._shown > REFRESH_SECONDS:
             self._shown = time.monotonic()
-            self._live.update(self._picture(), refresh=True)
+            self._live.update(self._picture(self._live.console.width), refresh=True)
 
-    def _picture(self) -> Group:
+    def _picture(self, width: int) -> Group:
         counts = Counter(job.status for job in self._jobs)
         total = len(self._jobs)
-        head = Table.grid(padding=(0, 2))
         left = eta(self._jobs, self._began, self._before)
         words = f"{counts[DONE]}/{total} done   {counts[RUNNING]} running   {counts[FAILED]} failed   "
         words += f"{counts[WAITING]} waiting" + ("" if left is None else f"   ETA {clock(left)}")
-        head.add_row(ProgressBar(total, counts[DONE] + counts[FAILED], width=30), Text(words))
+        head = Table.grid(padding=(0, 2))
+        head.add_row(ProgressBar(total, counts[DONE] + counts[FAILED], width=bar_width(words, width)), Text(words))
         running = [job for job in self._jobs if job.status == RUNNING]
         lines = [self._line(job) for job in running[:JOBS_SHOWN]]
         return Group(head, *lines)

@@ -25,7 +25,7 @@ from hydra_plugins.dask_launcher._returned import Returned
 from hydra_plugins.dask_launcher._screen import Screen, closing, opening, say, short
 from hydra_plugins.dask_launcher.cluster import Cluster, LocalWorkers, fork_server
 from hydra_plugins.dask_launcher.config import DaskLauncherConf
-from hydra_plugins.dask_launcher.errors import JobDied, SweepError
+from hydra_plugins.dask_launcher.errors import Interrupted, JobDied, SweepError
 
 COMPLAINTS_SHOWN = 5
 
@@ -142,18 +142,19 @@ class Sweep:
 
     def _run(self, manifest: Manifest, plan: Plan) -> dict[int, tuple[Any, str | None]]:
         """Run what is to be done; what the jobs returned, by index."""
-        if self.options.prepare is not None:
-            get_method(self.options.prepare)(unpacked(plan.configs[job.index]) for job in plan.todo)
         with _terminable():
             try:
+                if self.options.prepare is not None:
+                    get_method(self.options.prepare)(unpacked(plan.configs[job.index]) for job in plan.todo)
                 return self._run_on_cluster(manifest, plan)
             except BaseException as error:
                 for job in plan.todo:
                     if job.status == RUNNING:
                         job.status = WAITING
                 if isinstance(error, KeyboardInterrupt):
-                    say("interrupted: " + closing(plan.jobs, manifest.directory)[0])
-                    say(self._hint(str(self.config.hydra.sweep.dir)), "resume")
+                    counts = closing(plan.jobs, manifest.directory)[0]
+                    say(f"interrupted with {counts}; to go on: {self._hint(str(self.config.hydra.sweep.dir))}")
+                    raise Interrupted from None
                 raise
             finally:
                 manifest.save()

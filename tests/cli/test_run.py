@@ -30,6 +30,11 @@ def test_a_run_says_what_it_does_and_where_it_left_the_result(dtoken: Dtoken) ->
     assert said.err in ("", "compiling kernels (first run only).\n")
 
 
+def test_the_accuracy_asked_for_is_in_the_table(dtoken: Dtoken) -> None:
+    said = dtoken("stop.suboptimality=0.3", "record.accuracies=[1e-2,1]", "record.every_passes=0.25")
+    assert [line.split()[1] for line in said.out.splitlines() if line.startswith("to ")] == ["1", "0.3", "0.01"]
+
+
 def test_hydra_decides_the_directory(dtoken: Dtoken) -> None:
     assert dtoken("hydra.run.dir=mine").last == "mine"
     summary = json.loads(Path("mine/summary.json").read_text())

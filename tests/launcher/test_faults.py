@@ -73,8 +73,7 @@ def test_an_interrupted_sweep_ends_promptly_and_goes_on_where_it_was(sweeps: Swe
         driver.send_signal(signal_number)
     ended = sweeps.end(driver)
     assert ended.status != 0
-    assert "interrupted: 1 done, 3 waiting" in ended.out
-    assert "resume     the same command with hydra.sweep.dir=all" in ended.out
+    assert "interrupted with 1 done, 3 waiting; to go on: the same command with hydra.sweep.dir=all" in ended.out
     assert sweeps.left_behind(driver.pid) == []
     Path(f"{sweeps.folder}/ran.go").touch()
     assert sweeps.run("+what=ok1,slow1,slow2,ok2", "hydra.launcher.resume=true").status == 0

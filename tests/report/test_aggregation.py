@@ -12,7 +12,8 @@ from scipy.stats import t
 from dtoken.errors import InputError
 from dtoken.report.bands import AXES, MEASURES, POINTS, aggregate, thin
 from dtoken.report.cells import Cell, Sweep, cells_of
-from dtoken.report.costs import accuracies_of, first_costs, reached, scaling, slope, spread
+from dtoken.report.colours import ORDERED
+from dtoken.report.costs import Reached, accuracies_of, first_costs, reached, scaling, shown_accuracy, slope, spread
 from dtoken.report.study import study
 from dtoken.sweep.runs import find_runs
 from tests.sweep.made import config, trajectory, write_manifest, write_run
@@ -68,6 +69,37 @@ def test_a_band_reaches_as_far_as_half_of_the_runs() -> None:
     assert aggregate([trajectory(points=1)], "gradients") is None
 
 
+def test_runs_that_are_done_stay_at_their_last_value() -> None:
+    """Else only the slow ones would be left, and the median would rise again."""
+    tables = [trajectory(rate, points) for rate, points in ((0.5, 10), (0.5, 10), (0.9, 20), (0.9, 20))]
+    left, all_ = aggregate(tables, "gradients"), aggregate(tables, "gradients", done=[True] * 4)
+    assert left is not None
+    assert all_ is not None
+    assert left.median["suboptimality"][-1] == pytest.approx(0.9**19)
+    assert all_.median["suboptimality"][-1] == pytest.approx((0.5**9 * 0.9**19) ** 0.5)
+    assert (np.diff(all_.median["suboptimality"]) < 0).all()
+    some = aggregate(tables, "gradients", done=[True, False, True, True])
+    assert some is not None
+    assert some.median["suboptimality"][-1] == pytest.approx(0.9**19)  # of 0.5**9 and twice this
+
+
+def test_a_study_knows_which_runs_are_done(tmp_path: Path) -> None:
+    for seed, (rate, points, status) in enumerate([(0.5, 10, "done"), (0.9, 20, "done"), (0.9, 20, "failed")]):
+        write_run(tmp_path / str(seed), config(seed=seed), trajectory(rate, points), status=status)
+    ends = [curves["gradients"].low["suboptimality"][-1] for curves in study(find_runs([tmp_path])).curves]
+    assert ends == [pytest.approx(10 ** np.quantile(np.log10([0.5**9, 0.9**19, 0.9**19]), 0.1))]
+
+
+def test_axes_are_logarithmic_where_curves_of_one_panel_end_far_apart(tmp_path: Path) -> None:
+    """The ring takes a hundred times the jumps of the complete graph, but has panels of its own."""
+    for number, (graph, jumps) in enumerate([("complete", 7), ("complete", 9), ("ring", 700), ("ring", 900)]):
+        settings = config("tvr" if number % 2 else "token", graph=graph)
+        write_run(tmp_path / str(number), settings, trajectory(0.5, 10, jumps))
+    assert study(find_runs([tmp_path])).logarithmic == []
+    write_run(tmp_path / "4", config("tavr", graph="ring"), trajectory(0.5, 10, 7))
+    assert study(find_runs([tmp_path])).logarithmic == ["messages", "jumps", "time"]
+
+
 def test_values_that_have_no_logarithm_are_left_out() -> None:
     table = trajectory(0.5, 6)
     table.loc[4:, "suboptimality"] = [-1e-17, 0.0]  # rounding at the optimum
@@ -109,7 +141,7 @@ def test_costs_are_those_of_the_first_record_that_got_there(tmp_path: Path) -> N
     rows = pd.DataFrame([table[table.suboptimality <= 0.05].iloc[0] for table in tables])
     assert (entry.reached, entry.runs) == (4, 4)
     for cost in entry.costs:
-        assert entry.costs[cost].median == np.median(rows[cost])
+        assert entry.costs[cost].median == sorted(rows[cost])[2]  # of the two in the middle the larger: it occurred
         assert entry.costs[cost].low == rows[cost].min()
         assert entry.costs[cost].high == rows[cost].max()
     assert first_costs(tables[0], 1e-300) is None
@@ -172,6 +204,27 @@ def test_methods_differ_in_what_was_swept_of_them(tmp_path: Path) -> None:
     assert one.dash != four.dash
 
 
+def contrast(one: str, other: str) -> float:
+    """Contrast of two colours by the rule of WCAG."""
+
+    def luminance(colour: str) -> float:
+        parts = [int(colour[at : at + 2], 16) / 255 for at in (1, 3, 5)]
+        linear = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
+        return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+    dark, light = sorted((luminance(one), luminance(other)))
+    return (light + 0.05) / (dark + 0.05)
+
+
+def test_ordered_colours_can_be_seen_on_both_backgrounds_and_grow_lighter() -> None:
+    on_light, on_dark = ([pair[theme] for pair in ORDERED] for theme in (0, 1))
+    assert min(contrast(colour, "#ffffff") for colour in on_light) >= 3
+    assert min(contrast(colour, "#14171b") for colour in on_dark) >= 3
+    for colours in (on_light, on_dark):
+        brightness = [contrast(colour, "#000000") for colour in colours]
+        assert brightness == sorted(brightness)
+
+
 def test_scaling_has_a_series_for_each_method(tmp_path: Path) -> None:
     found = study(find_runs([tmp_path]) if sigma_sweep(tmp_path) else [], [0.1])
     assert [series.label for series in found.series] == ["tvr", "gd"]
@@ -208,6 +261,71 @@ def test_groups_of_settings_are_no_parameters(tmp_path: Path) -> None:
     assert [parameter.name for parameter in sweep.parameters] == ["algorithm", "algorithm.tokens"]
     assert [cell.label for cell in sweep.cells] == ["tvr K=1", "tvr K=4", "gd"]
     assert len(sweep.runs) == 4
+
+
+def test_places_and_what_says_the_same_tell_no_cells_apart(tmp_path: Path) -> None:
+    """Two sweeps on different data, each with its own store; in a third, two stores are what is compared."""
+    for sweep, source in (("one", {"kind": "svmlight", "path": "a.svm"}), ("two", {"kind": "synthetic"})):
+        for seed in (0, 1):
+            problem = {"loss": "logistic", "sigma": 0.1 if sweep == "one" else 0.2}
+            places = {"store": f"{sweep}/stores", "scratch": f"/fast/{sweep}"}
+            settings = config(seed=seed, data=source | places, problem=problem)
+            words = [f"problem.sigma={problem['sigma']}", f"data={source['kind']}", f"data.store={sweep}/stores"]
+            write_run(tmp_path / sweep / str(seed), settings, trajectory(), overrides=words)
+    sweep = cells_of(find_runs([tmp_path / "one", tmp_path / "two"]))
+    assert [parameter.name for parameter in sweep.parameters] == ["data"]
+    assert [cell.label for cell in sweep.cells] == ["tvr, data=svmlight", "tvr, data=synthetic"]
+    for number, store in enumerate(("slow", "fast")):
+        settings = config(data={"kind": "synthetic", "store": store})
+        write_run(tmp_path / "three" / str(number), settings, trajectory(), overrides=[f"data.store={store}"])
+    assert [cell.label for cell in cells_of(find_runs([tmp_path / "three"])).cells] == [
+        "tvr, store=slow",
+        "tvr, store=fast",
+    ]
+
+
+def cells_with(folder: Path, *reached_: tuple[int, ...]) -> list[Reached]:
+    """Entries at 1e-1 and 1e-2 of cells with so many of two runs there; 0.5 falls below 1e-2 after 7 points."""
+    table = []
+    for number, runs in enumerate(reached_):
+        for seed, points in enumerate(runs):
+            settings = config("tvr", tokens=1 + number, seed=seed)
+            write_run(folder / f"{number}-{seed}", settings, trajectory(0.5, points))
+    for cell in cells_of(find_runs([folder])).cells:
+        tables = [pd.read_parquet(run.trajectory) for run in cell.runs if run.trajectory]
+        table += [reached(cell, tables, accuracy) for accuracy in (1e-1, 1e-2)]
+    return table
+
+
+@pytest.mark.parametrize(
+    ("points", "accuracy"),
+    [
+        ([(10, 10), (6, 6)], 1e-2),  # one of two cells
+        ([(10, 10), (6, 6), (6, 6)], 1e-1),  # one of three
+        ([(10, 3), (3, 3)], 1e-2),  # in no cell most runs, but one run
+        ([(3, 3)], 1e-1),  # none: the coarsest
+    ],
+)
+def test_first_comes_the_finest_accuracy_that_half_of_the_cells_reached(
+    points: list[tuple[int, ...]], accuracy: float, tmp_path: Path
+) -> None:
+    table = cells_with(tmp_path, *points)
+    assert shown_accuracy(table) == accuracy
+    assert shown_accuracy([]) is None
+
+
+def test_accuracies_that_no_run_reached_are_left_out_unless_asked_for(tmp_path: Path) -> None:
+    write_run(tmp_path / "0", config(), trajectory(0.5, 10))
+    runs = find_runs([tmp_path])
+    assert study(runs).accuracies == [1e-2]
+    assert study(runs, [1e-1, 1e-9]).accuracies == [1e-1, 1e-9]
+    write_run(tmp_path / "1" / "0", config(), trajectory(0.5, 3))
+    assert study(find_runs([tmp_path / "1"])).accuracies == [1e-2, 1e-4]
+
+
+def test_the_accuracy_that_ends_runs_is_one_of_the_accuracies(tmp_path: Path) -> None:
+    write_run(tmp_path / "0", config(stop={"suboptimality": 1e-3}), trajectory())
+    assert accuracies_of(cells_of(find_runs([tmp_path])), None) == [1e-2, 1e-3, 1e-4]
 
 
 def test_accuracies_come_from_the_runs_or_from_the_user(tmp_path: Path) -> None:

@@ -6,17 +6,21 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from matplotlib import rc_context
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
 from PIL import Image
 
 from dtoken.cli.report import main
 from dtoken.errors import InputError
-from dtoken.report import make_report
+from dtoken.report import figures, make_report
 from dtoken.report.cells import cells_of
 from dtoken.report.facts import graphs, partitions
+from dtoken.report.figures import STYLE
 from dtoken.report.sentences import findings, lead
 from dtoken.report.study import study
 from dtoken.sweep.runs import find_runs
-from tests.sweep.made import config, trajectory, write_run
+from tests.sweep.made import config, trajectory, write_manifest, write_run
 
 FIGURES = ("convergence-graph-complete", "convergence-graph-ring", "rates")
 
@@ -44,6 +48,59 @@ def test_figures_are_as_wide_as_a_column(report: Path) -> None:
             pixels = np.asarray(image.convert("RGB"))
         assert (pixels == (0xD5, 0x5E, 0x00)).all(axis=2).any()  # token's colour, as on the page
         assert (report.parent / f"{name}.pdf").read_bytes().startswith(b"%PDF")
+
+
+def drawn(folder: Path) -> dict[str, Figure]:
+    """The figures of a sweep, before they are written."""
+    found = study(find_runs([folder]))
+    with rc_context(STYLE):
+        return dict([*figures._convergence(found), *figures._rates(found), *figures._scaling(found)])
+
+
+def parameter_sweep(folder: Path) -> None:
+    """Three methods with long names at three values of sigma; theory does not cover the last one."""
+    cases = [(a, s) for a in ("token", "tvr", "tavr") for s in (0.011, 0.014, 0.018)]
+    for number, (algorithm, sigma) in enumerate(cases):
+        settings = config(algorithm, tokens=1, problem={"loss": "logistic", "sigma": sigma})
+        settings["algorithm"]["smoothness"] = f"a rule with a long name for {algorithm}"
+        rate = {"token": 0.98, "tvr": 0.8, "tavr": 0.3}[algorithm] ** (100 * sigma)
+        proved = algorithm != "tavr"
+        write_run(folder / str(number), settings, trajectory(rate, 600), rate_is_proved=proved)
+        write_run(folder / f"{number}x", settings | {"algorithm": settings["algorithm"] | {"tokens": 2}}, trajectory())
+
+
+def test_legends_fit_into_the_column(tmp_path: Path) -> None:
+    parameter_sweep(tmp_path)
+    for figure in drawn(tmp_path).values():
+        renderer = FigureCanvasAgg(figure).get_renderer()
+        figure.draw_without_rendering()
+        for legend in figure.legends:
+            box = legend.get_window_extent(renderer)
+            assert box.x0 >= 0
+            assert box.x1 <= figure.bbox.width
+
+
+def test_logarithmic_axes_have_labels_and_nothing_at_zero(tmp_path: Path) -> None:
+    """Runs of one panel end after 600 points or after a few."""
+    parameter_sweep(tmp_path)
+    found = drawn(tmp_path)
+    first = found["convergence-problem.sigma-0.011"].axes[0]
+    assert first.get_xscale() == "log"
+    assert all(min(line.get_xdata()) > 0 for line in first.lines)
+    for axes in [first, *found["scaling-problem.sigma"].axes]:
+        low, high = axes.get_xlim()
+        assert sum(low <= place <= high for place in axes.xaxis.get_majorticklocs()) >= 2
+        low, high = axes.get_ylim()
+        assert sum(low <= place <= high for place in axes.yaxis.get_majorticklocs()) >= 2
+
+
+def test_markers_of_rates_are_explained(tmp_path: Path) -> None:
+    parameter_sweep(tmp_path)
+    (legend,) = drawn(tmp_path)["rates"].legends
+    names = [text.get_text() for text in legend.get_texts()]
+    assert names == ["token", "tvr", "tavr", "filled: proved", "open: not proved"]
+    faces = [str(handle.get_markerfacecolor()) for handle in legend.legend_handles]  # type: ignore[union-attr]
+    assert [face == "none" for face in faces] == [False, False, False, False, True]
 
 
 def test_several_sweeps_make_one_report(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -114,6 +171,61 @@ def test_sentences_say_what_is_seen(sweep: Path) -> None:
     assert "graph=ring" in ring
 
 
+def costly(folder: Path, algorithm: str, gradients: int, jumps: int) -> None:
+    """A run of two points that needs so much."""
+    table = trajectory(1e-3, 2).assign(gradients=[0, gradients], jumps=[0, jumps], messages=[0, jumps])
+    write_run(folder, config(algorithm), table)
+
+
+def test_ties_are_no_wins_and_large_ratios_are_written_out(tmp_path: Path) -> None:
+    costly(tmp_path / "0", "tvr", 9000, 1)
+    costly(tmp_path / "1", "tavr", 9000, 110)
+    found = study(find_runs([tmp_path]))
+    (said,) = findings(found.sweep, found.reached)
+    assert said == (
+        "To 0.01, tvr needs the least communication (1; tavr 110 times as much); "
+        "tvr and tavr need the same computation (9,000) and ideal time (700)."
+    )
+    costly(tmp_path / "2", "token", 9100, 500)
+    found = study(find_runs([tmp_path]))
+    assert "tvr, tavr and token need about the same computation (9,000 to 9,100)" in "".join(
+        findings(found.sweep, found.reached)
+    )
+
+
+def test_a_finding_says_all_of_its_setting(tmp_path: Path) -> None:
+    first = {"loss": "logistic", "sigma": 0.01} | dict.fromkeys("abcdefg", 1)
+    for number, algorithm in enumerate(("tvr", "token")):
+        write_run(tmp_path / str(number), config(algorithm, problem=first), trajectory(0.4 + 0.1 * number))
+    for at in range(7):  # no two of the seven say the same
+        write_run(tmp_path / f"{2 + at}", config(problem=first | dict.fromkeys("abcdefg"[at:], 2)), trajectory())
+    found = study(find_runs([tmp_path]))
+    said = findings(found.sweep, found.reached)[0]
+    assert said.startswith("With a=1, b=1, c=1, d=1, e=1, f=1, g=1, to 0.01, tvr needs")
+
+
+def test_the_lead_tells_seeds_and_what_has_begun(tmp_path: Path) -> None:
+    for number, (algorithm, seed) in enumerate([("tvr", 0), ("tvr", 1), ("tvr", 2), ("gd", 0)]):
+        write_run(tmp_path / str(number), config(algorithm, seed=seed), trajectory())
+    assert lead(cells_of(find_runs([tmp_path]))) == "4 runs of tvr and gd, each with 1 to 3 seeds."
+    write_manifest(tmp_path, [{"folder": "9", "overrides": ["algorithm=tavr"]}])
+    assert lead(cells_of(find_runs([tmp_path]))) == "5 runs, so far of tvr and gd, each with 1 to 3 seeds."
+
+
+def test_the_title_is_the_end_of_the_path(tmp_path: Path) -> None:
+    write_run(tmp_path / "2026-11-17" / "12-00-00" / "0", config(), trajectory())
+    text = make_report(tmp_path / "2026-11-17" / "12-00-00").read_text()
+    assert "<h1>2026-11-17/12-00-00</h1>" in text
+
+
+def test_only_measured_rates_are_counted(tmp_path: Path) -> None:
+    write_run(tmp_path / "0", config(), trajectory())
+    write_run(tmp_path / "1", config("tavr"), None, status="running", measured_rate=None)
+    assert "The proved rate was met: no error fell" in make_report(tmp_path).read_text()
+    write_run(tmp_path / "2", config("token"), trajectory())
+    assert "All 2 proved rates were met" in make_report(tmp_path).read_text()
+
+
 def test_setting_is_drawn_from_what_is_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     import dtoken
 
@@ -130,6 +242,7 @@ def test_setting_is_drawn_from_what_is_there(tmp_path: Path, monkeypatch: pytest
     sweep = cells_of(find_runs([tmp_path / "runs"]))
     (graph,) = graphs(sweep)
     assert graph.title == "star, 4 nodes"
+    assert graph.text.startswith("lazy walk, spectral gap")
     assert graph.svg is not None
     assert (graph.svg.count("<line"), graph.svg.count("<circle")) == (3, 4)
     (partition,) = partitions(sweep)

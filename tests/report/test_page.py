@@ -8,6 +8,7 @@ import pytest
 
 from dtoken.outputs import write_memory
 from dtoken.report import make_report
+from dtoken.report.facts import CONSTANTS
 from tests.sweep.made import config, trajectory, write_manifest, write_run
 
 Open = Callable[..., Any]
@@ -87,6 +88,88 @@ def test_a_curve_is_the_median_of_its_runs(report: Path, tables: dict[str, Any],
     assert y[:-1] == pytest.approx(expected.tolist(), rel=1e-3)
 
 
+def test_nothing_is_drawn_at_zero_of_a_logarithmic_axis(report: Path, open_page: Open) -> None:
+    page = open_page(report)
+    drawn = "[...document.querySelectorAll('.panel')].flatMap(p => p.data.flatMap(t => t.x.filter(x => x !== null)))"
+    least = f"Math.min(...{drawn})"
+    assert page.evaluate(least) == 0
+    page.select_option("#scale", "log")
+    assert page.evaluate(least) > 0
+
+
+def test_scales_are_those_that_python_chose(tmp_path: Path, open_page: Open) -> None:
+    write_run(tmp_path / "0", config("tvr"), trajectory(0.5, 10, 7))
+    write_run(tmp_path / "1", config("token"), trajectory(0.5, 10, 700))
+    page = open_page(make_report(tmp_path))
+    types = page.eval_on_selector_all(".panel", "all => all.map(panel => panel.layout.xaxis.type)")
+    assert types == ["log", "linear", "log", "linear"]  # messages, gradients, ideal time, wall time
+
+
+def test_short_logarithmic_axes_have_few_labels(tmp_path: Path, open_page: Open) -> None:
+    """Less than two decades: 1, 2 and 5 are labelled, as numbers."""
+    write_run(tmp_path / "0", config("tvr"), trajectory(0.7, 10))
+    page = open_page(make_report(tmp_path))
+    ticks = page.evaluate("document.querySelector('.panel').layout.yaxis.ticktext")
+    assert {"0.05", "0.1", "0.2", "0.5", "1"} <= set(ticks)
+
+
+def test_where_colours_tell_values_apart_lines_tell_methods_apart(report: Path, open_page: Open) -> None:
+    page = open_page(report)
+    page.select_option("#facet", "")
+    page.select_option("#group", "graph")
+    script = "document.querySelector('.panel').data.filter(t => !t.fill).map(t => [t.name, t.line.dash])"
+    dashes = ["solid", "dash", "dot"]
+    assert page.evaluate(script) == [[f"graph = {graph}", dash] for graph in ("complete", "ring") for dash in dashes]
+    caption = page.inner_text("#panels-caption")
+    assert "Lines tell methods apart: token solid, tvr dashed, tavr dotted." in caption
+    page.hover("#legend button:has-text('ring')")
+    dimmed = (
+        "[...document.querySelectorAll('.panel:first-child .trace')].filter(t => t.style.opacity === '0.13').length"
+    )
+    assert page.evaluate(dimmed) == 2 * 3  # lines and bands of the other graph
+    page.select_option("#filters select[data-parameter=method]", "tvr")
+    assert page.evaluate(script) == [["graph = complete", "solid"], ["graph = ring", "solid"]]
+    page.select_option("#group", "method")
+    assert page.locator("#filters select[data-parameter=method]").count() == 0
+    assert lines(page) == [["token", "tvr", "tavr"]] * 4
+
+
+def test_more_methods_than_kinds_of_lines_are_not_told_apart(tmp_path: Path, open_page: Open) -> None:
+    for number, (tokens, sigma) in enumerate((k, s) for k in range(1, 8) for s in (0.1, 0.2)):
+        settings = config(tokens=tokens, problem={"loss": "logistic", "sigma": sigma})
+        write_run(tmp_path / str(number), settings, trajectory())
+    page = open_page(make_report(tmp_path))
+    page.select_option("#group", "problem.sigma")
+    assert "more methods than kinds of lines" in page.inner_text("#panels-caption")
+    page.select_option("#filters select[data-parameter=method]", "tvr K=7")
+    assert "more methods than kinds of lines" not in page.inner_text("#panels-caption")
+
+
+def test_a_legend_keeps_the_focus_of_the_keyboard(report: Path, open_page: Open) -> None:
+    page = open_page(report)
+    page.focus("#legend button:has-text('tvr')")
+    page.keyboard.press("Enter")
+    assert page.evaluate("[document.activeElement.innerText, document.activeElement.ariaPressed]") == ["tvr", "false"]
+    assert lines(page) == [["token", "tavr"]] * 8
+
+
+def test_words_are_explained(report: Path, open_page: Open) -> None:
+    page = open_page(report)
+    assert not page.is_visible("#words dd >> nth=0")
+    page.click("#words summary")
+    assert "jumps between two different nodes" in page.inner_text("#words")
+    assert "condition number" in page.inner_text("#words")
+    assert page.locator("#cost-table th:has-text('ideal time')").get_attribute("title").startswith("computed from")
+    assert page.locator("th:text-is('kappa')").get_attribute("title").startswith("κ, condition number")
+
+
+def test_the_table_begins_with_the_accuracy_that_python_chose(tmp_path: Path, open_page: Open) -> None:
+    """Five methods come to 1e-2, two of them to 1e-4."""
+    for tokens in range(1, 6):
+        write_run(tmp_path / str(tokens), config(tokens=tokens), trajectory(0.5, 20 if tokens > 3 else 10))
+    assert open_page(make_report(tmp_path)).input_value("#accuracy") == "0.01"
+
+
 def test_axes_measures_groups_and_facets_can_be_chosen(report: Path, open_page: Open) -> None:
     page = open_page(report)
     page.select_option("#facet", "")
@@ -96,7 +179,7 @@ def test_axes_measures_groups_and_facets_can_be_chosen(report: Path, open_page: 
     page.select_option("#measure", "distance")
     assert page.evaluate("document.querySelector('.panel').layout.yaxis.title.text") == "squared distance to θ*"
     page.select_option("#group", "graph")
-    assert lines(page) == [["graph = complete", "graph = ring"]] * 5
+    assert lines(page) == [["graph = complete"] * 3 + ["graph = ring"] * 3] * 5  # a line for each method
     page.select_option("#measure", "objective")
     assert page.evaluate("document.querySelector('.panel').layout.yaxis.type") == "linear"
     page.select_option("#scale", "log")
@@ -165,6 +248,28 @@ def test_it_fits_800_pixels_in_both_themes(theme: str, report: Path, open_page: 
     assert lines(page) == [["token", "tvr", "tavr"]] * 8
 
 
+def test_wide_tables_scroll_and_keep_their_first_column(tmp_path: Path, open_page: Open) -> None:
+    for number in range(3):
+        problem = {"loss": "logistic", "sigma": 0.1} | {
+            f"a_rather_long_name_{n}": number * (n != number) for n in range(6)
+        }
+        write_run(
+            tmp_path / str(number), config(problem=problem), trajectory(), status="failed", failure=40 * "reason "
+        )
+    page = open_page(make_report(tmp_path), width=800)
+    assert page.evaluate("document.documentElement.scrollWidth") <= 800
+    assert page.evaluate("document.querySelector('td.reason').getBoundingClientRect().width") > 200
+    place = "document.querySelector('#cost-table td').getBoundingClientRect().left"
+    before = page.evaluate(place)
+    assert (
+        page.evaluate(
+            "(box => { box.scrollLeft = 300; return box.scrollLeft })(document.querySelector('#cost .scroll'))"
+        )
+        > 0
+    )
+    assert page.evaluate(place) == before
+
+
 def test_scaling_shows_slopes(tmp_path: Path, open_page: Open) -> None:
     """The number of record points to an accuracy is proportional to 1 / log(1 / rate), which is 1 / sigma here."""
     for number, sigma in enumerate((0.01, 0.02, 0.04, 0.08)):
@@ -195,6 +300,9 @@ def test_a_single_run_has_a_page(tmp_path: Path, open_page: Open) -> None:
     page = open_page(make_report(write_run(tmp_path / "alone", config(), trajectory())))
     assert lines(page) == [["tvr"]] * 4
     assert "1 run of tvr." in page.inner_text("header")
+    captions = " ".join(page.locator(".caption").all_inner_texts())
+    assert "seed" not in captions
+    assert "ratio" not in captions
 
 
 def test_a_sweep_under_way_has_a_page(tmp_path: Path, open_page: Open) -> None:
@@ -217,12 +325,39 @@ def test_a_sweep_of_failures_has_a_page(tmp_path: Path, open_page: Open) -> None
     assert "No run has left measurements yet" in page.inner_text("header")
     assert "nodes=500 but there are 20 rows" in page.inner_text("#failures")
     assert page.locator("#convergence").count() == 0
+    assert page.locator("nav a").all_inner_texts() == ["Failures"]
+    assert "1 of 1 runs failed; its reason is below" in page.inner_text("header")
+
+
+def test_a_sweep_that_has_not_begun_has_no_links_to_nowhere(tmp_path: Path, open_page: Open) -> None:
+    write_manifest(tmp_path, [{"folder": "0", "overrides": ["nodes=5"]}])
+    page = open_page(make_report(tmp_path))
+    assert page.locator("nav a").count() == 0
+
+
+def test_runs_that_cannot_be_read_did_not_fail(tmp_path: Path, open_page: Open) -> None:
+    write_run(tmp_path / "0", config(), trajectory())
+    folder = write_run(tmp_path / "1", config(seed=1), trajectory())
+    (folder / "trajectory.parquet").write_bytes(b"PAR1 cut")
+    page = open_page(make_report(tmp_path))
+    assert "1 of 2 runs did not end well" in page.inner_text("header")
 
 
 def test_an_empty_sweep_has_a_page(tmp_path: Path, open_page: Open) -> None:
     (tmp_path / "multirun.yaml").write_text("")
     page = open_page(make_report(tmp_path))
     assert "This sweep has no runs yet" in page.inner_text("header")
+
+
+def test_constants_fit_on_paper(tmp_path: Path, open_page: Open) -> None:
+    found = {name: [1.234e-5, 5.678e-4] for name in CONSTANTS}
+    for number in range(2):
+        settings = config(tokens=1 + number, problem={"loss": "logistic", "sigma": 0.001 * (1 + number)})
+        write_run(tmp_path / str(number), settings, trajectory(), constants=found)
+    page = open_page(make_report(tmp_path))
+    page.emulate_media(media="print")
+    page.evaluate("forPaper(true)")
+    assert page.evaluate("document.querySelector('table.constants').getBoundingClientRect().width") <= 690
 
 
 def test_printing_leaves_the_page_as_it_was(report: Path, open_page: Open) -> None:

@@ -81,6 +81,7 @@ def test_folders_may_be_nested_and_sweeps_several(tmp_path: Path) -> None:
             write_run(tmp_path / "one" / graph / f"seed={seed}", config(graph=graph, seed=seed), trajectory())
     write_run(tmp_path / "two" / "0", config(tokens=3), trajectory())
     results = dtoken.load(tmp_path / "one", tmp_path / "two")
+    assert dtoken.load([tmp_path / "one", str(tmp_path / "two")]).runs.run.tolist() == results.runs.run.tolist()
     names = ["one/complete/seed=0", "one/complete/seed=1", "one/ring/seed=0", "one/ring/seed=1", "two/0"]
     assert results.runs.run.tolist() == names
     assert results.runs.sweep.tolist() == ["one"] * 4 + ["two"]

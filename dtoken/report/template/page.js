@@ -30,9 +30,9 @@ const faint = (colour, alpha) => {
 
 function number(value) {
   if (value === null || value === undefined) return "–";
-  const size = Math.abs(value);
+  const rounded = parseFloat(value.toPrecision(3)), size = Math.abs(rounded);
   for (const [limit, unit] of [[1e12, " T"], [1e9, " G"], [1e6, " M"], [1e5, " k"]]) {
-    if (size >= limit) return `${parseFloat((value / (unit === " k" ? 1e3 : limit)).toPrecision(3))}${unit}`;
+    if (size >= limit) return `${parseFloat((rounded / (unit === " k" ? 1e3 : limit)).toPrecision(3))}${unit}`;
   }
   if (size >= 1000) return Math.round(value).toLocaleString("en");
   if (size !== 0 && size < 1e-3) return value.toExponential(1);
@@ -45,28 +45,30 @@ const power = (value) => value.toExponential().replace(/\.0+e/, "e").replace("e+
 
 function groupsBy(name) {
   if (name === "method") {
-    return data.methods.map((method, at) => ({ name: method.name, colour: method.colour, dash: method.dash, has: (cell) => cell.method === at }));
+    return data.methods.map((method, at) => ({ name: method.name, colour: method.colour, dash: () => method.dash, has: (cell) => cell.method === at }));
   }
   const at = data.parameters.findIndex((parameter) => parameter.name === name);
   const { values, numeric, short } = data.parameters[at];
   return values.map((value, index) => ({
     name: value === null ? `no ${short}` : `${short} = ${value}`,
     colour: numeric && values.length > 2 ? shade(index / (values.length - 1)) : data.palette[index % data.palette.length],
-    dash: "solid",
+    dash: methodDash,
     has: (cell) => cell.values[at] === value,
   }));
 }
 
-// from blue to orange through grey-free steps of viridis, which colour-blind readers can order
-const VIRIDIS = ["#440154", "#414487", "#2a788e", "#22a884", "#7ad151", "#d3c41a"];
+// where colours tell values apart, lines tell methods apart
+const methodDash = (cell) => data.dashes[shownMethods().indexOf(cell.method) % data.dashes.length];
+const shownMethods = () => [...new Set(data.cells.filter(isShown).map((cell) => cell.method))];
+
+// between the steps of the ordered palette, on light and on dark backgrounds
 function shade(share) {
   const mix = (from, to, part) => "#" + [1, 3, 5].map((at) => {
     const [a, b] = [from, to].map((colour) => parseInt(colour.slice(at, at + 2), 16));
     return Math.round(a + (b - a) * part).toString(16).padStart(2, "0");
   }).join("");
-  const place = share * (VIRIDIS.length - 1), low = Math.min(Math.floor(place), VIRIDIS.length - 2);
-  const colour = mix(VIRIDIS[low], VIRIDIS[low + 1], place - low);
-  return [colour, mix(colour, "#ffffff", 0.3)];
+  const steps = data.ordered, place = share * (steps.length - 1), low = Math.min(Math.floor(place), steps.length - 2);
+  return [0, 1].map((theme) => mix(steps[low][theme], steps[low + 1][theme], place - low));
 }
 
 // ---------------------------------------------------------------- panels
@@ -90,12 +92,17 @@ function baseLayout(more) {
 
 // Parameters that neither colour nor panels tell apart can be held at one value.
 function isShown(cell) {
+  if (state.group !== "method" && state.method !== "" && data.methods[cell.method].name !== state.method) return false;
   return data.parameters.every(({ name }, at) => !isFree(name) || state.only[name] === undefined || cell.values[at] === state.only[name]);
 }
 const isFree = (name) => !/^algorithm(\.|$)/.test(name) && name !== state.facet && name !== state.group;
 
 function drawFilters() {
-  $("filters").replaceChildren(...data.parameters.filter(({ name }) => isFree(name)).map(({ name, short, values }) => {
+  const method = make("select", {}, ...["", ...data.methods.map(({ name }) => name)].map((value) => make("option", { value, selected: value === state.method }, value || "all")));
+  method.dataset.parameter = "method";
+  method.onchange = () => { state.method = method.value; drawPanels(); };
+  const methods = state.group !== "method" && data.methods.length > 1 ? [make("label", {}, "method", method)] : [];
+  $("filters").replaceChildren(...methods, ...data.parameters.filter(({ name }) => isFree(name)).map(({ name, short, values }) => {
     const options = [["all", undefined], ...values.map((value) => [value ?? "none", value])];
     const select = make("select", {}, ...options.map(([text, value]) => make("option", { selected: value === state.only[name] }, text)));
     select.dataset.parameter = name;
@@ -112,28 +119,33 @@ function facets() {
     .filter((facet) => data.cells.some((cell) => facet.has(cell)));
 }
 
-// One line and one band per group and panel; the cells of a group follow each other with a gap between them.
+// One line and one band per group, kind of line and panel; cells that share them follow each other with a gap between them.
 function traces(facet, axis) {
-  const lines = [], bands = [];
-  groups.forEach((group, number_) => {
+  const lines = [], bands = [], log = isLog(axis);
+  const sets = groups.flatMap((group, number_) => {
+    const mine = data.cells.filter((cell) => cell.curves[axis] && group.has(cell) && facet.has(cell) && isShown(cell));
+    const kinds = [...new Set(mine.map(group.dash))];
+    return kinds.map((dash, at) => ({ group, dash, id: at ? `${number_}_${at}` : `${number_}`, cells: mine.filter((cell) => group.dash(cell) === dash) }));
+  });
+  for (const { group, dash, id, cells } of sets) {
     const line = { x: [], y: [], text: [] }, band = { x: [], y: [] };
-    for (const cell of data.cells) {
+    for (const cell of cells) {
       const curves = cell.curves[axis];
-      if (!curves || !group.has(cell) || !facet.has(cell) || !isShown(cell)) continue;
       const [median, low, high] = curves[state.measure];
-      line.x.push(...curves.x, null); line.y.push(...median, null);
-      line.text.push(...curves.x.map(() => cell.label), "");
+      const drawn = curves.x.map((_, at) => at).filter((at) => curves.x[at] > 0 || !log);  // zero has no logarithm
+      line.x.push(...drawn.map((at) => curves.x[at]), null); line.y.push(...drawn.map((at) => median[at]), null);
+      line.text.push(...drawn.map(() => cell.label), "");
       if (low) {
-        const there = curves.x.map((_, at) => at).filter((at) => low[at] !== null && high[at] !== null);
+        const there = drawn.filter((at) => low[at] !== null && high[at] !== null);
         band.x.push(...there.map((at) => curves.x[at]), ...there.map((at) => curves.x[at]).reverse(), null);
         band.y.push(...there.map((at) => low[at]), ...there.map((at) => high[at]).reverse(), null);
       }
     }
     const colour = tone(group.colour), visible = !state.hidden.has(group.name);
     const shared = { type: "scatter", mode: "lines", name: group.name, meta: group.name, visible, connectgaps: false };
-    if (band.x.length) bands.push({ ...shared, ...band, uid: `band${number_}`, fill: "toself", fillcolor: faint(colour, isDark() ? 0.22 : 0.16), line: { width: 0 }, hoverinfo: "skip" });
-    if (line.x.length) lines.push({ ...shared, ...line, uid: `line${number_}`, line: { color: colour, dash: group.dash, width: 2 }, hovertemplate: `<b>%{text}</b><br>%{y:.3~g} at %{x:.4~s}<extra></extra>` });
-  });
+    if (band.x.length) bands.push({ ...shared, ...band, uid: `band${id}`, fill: "toself", fillcolor: faint(colour, isDark() ? 0.22 : 0.16), line: { width: 0 }, hoverinfo: "skip" });
+    if (line.x.length) lines.push({ ...shared, ...line, uid: `line${id}`, line: { color: colour, dash, width: 2 }, hovertemplate: `<b>%{text}</b><br>%{y:.3~g} at %{x:.4~s}<extra></extra>` });
+  }
   return [...bands, ...lines];
 }
 
@@ -155,12 +167,7 @@ function verticalRange() {
 
 const isLinear = () => data.linear.includes(state.measure);
 
-// Logarithmic where some methods need many times more than others: their curves would stick to the left edge.
-function isLog(axis) {
-  if (state.scale !== "auto") return state.scale === "log";
-  const ends = data.cells.filter((cell) => cell.curves[axis]).map((cell) => cell.curves[axis].x.at(-1)).filter((end) => end > 0);
-  return Math.max(...ends) > 25 * Math.min(...ends);
-}
+const isLog = (axis) => (state.scale === "auto" ? data.logarithmic.includes(axis) : state.scale === "log");
 
 function drawPanels() {
   drawFilters();
@@ -178,24 +185,32 @@ function drawPanels() {
       panel.dataset.axis = axis;
       panels.append(panel);
       const first = at % columns === 0;
+      const drawn = traces(facet, axis), log = isLog(axis);
       const layout = baseLayout({
-        xaxis: axisLayout(data.axes[axis], isLog(axis)),
-        yaxis: axisLayout(first ? data.measures[state.measure] : "", !isLinear(), { range }),
+        xaxis: axisLayout(data.axes[axis], log, log ? sparse(drawn.flatMap((trace) => trace.x)) : {}),
+        yaxis: axisLayout(first ? data.measures[state.measure] : "", !isLinear(), { range, ...(range && !isLinear() ? sparse(range.map((end) => 10 ** end)) : {}) }),
       });
-      Plotly.newPlot(panel, traces(facet, axis), layout, CONFIG);
+      Plotly.newPlot(panel, drawn, layout, CONFIG);
       panel.on("plotly_hover", (event) => highlight(event.points[0].data.meta));
       panel.on("plotly_unhover", () => highlight(null));
     });
   }
   const repeated = data.cells.some((cell) => cell.runs > 1);
-  const several = repeated ? "Lines are medians over seeds, bands reach from the 10 % to the 90 % quantile, as far as at least half of the runs got." : "Each line is one run.";
-  $("panels-caption").textContent = `${several} Click a name to hide it in all panels, point at it to bring it out.`;
+  const several = repeated ? "Lines are medians over seeds, bands reach from the 10 % to the 90 % quantile, as far as at least half of the runs got; a run that is done stays at its last value." : "Each line is one run.";
+  $("panels-caption").textContent = `${several}${linesInWords()} Click a name to hide it in all panels, point at it to bring it out.`;
+}
+
+function linesInWords() {
+  const methods = shownMethods();
+  if (state.group === "method" || methods.length < 2) return "";
+  if (methods.length > data.dashes.length) return " There are more methods than kinds of lines: choose a method above to see it alone.";
+  return ` Lines tell methods apart: ${methods.map((at, number_) => `${data.methods[at].name} ${DASH_WORDS[data.dashes[number_]]}`).join(", ")}.`;
 }
 
 function highlight(name) {
   groups.forEach((group, number_) => {
     const opacity = name === null || group.name === name ? "" : "0.13";
-    for (const trace of document.querySelectorAll(`.panel .traceline${number_}, .panel .traceband${number_}`)) trace.style.opacity = opacity;
+    for (const trace of document.querySelectorAll(["line", "band"].map((kind) => `.panel .trace${kind}${number_}, .panel [class*="trace${kind}${number_}_"]`).join())) trace.style.opacity = opacity;
   });
 }
 
@@ -205,16 +220,17 @@ function toggle(name) {
     const indices = panel.data.map((trace, at) => (trace.meta === name ? at : -1)).filter((at) => at >= 0);
     if (indices.length) Plotly.restyle(panel, { visible: !state.hidden.has(name) }, indices);
   }
-  drawLegend();
 }
 
+const DASH_WORDS = { solid: "solid", dash: "dashed", dot: "dotted", dashdot: "dash and dot", longdash: "long dashes", longdashdot: "long dash and dot" };
 const STROKES = { solid: "", dash: "6 4", dot: "2 3", dashdot: "6 3 2 3", longdash: "10 4", longdashdot: "10 3 2 3" };
 function drawLegend() {
   $("legend").replaceChildren(...groups.map((group) => {
     const button = make("button", { type: "button" }, group.name);
-    button.insertAdjacentHTML("afterbegin", `<svg viewBox="0 0 28 8"><line x1="0" x2="28" y1="4" y2="4" stroke="${tone(group.colour)}" stroke-width="3" stroke-dasharray="${STROKES[group.dash]}"/></svg>`);
-    button.setAttribute("aria-pressed", !state.hidden.has(group.name));
-    button.onclick = () => toggle(group.name);
+    button.insertAdjacentHTML("afterbegin", `<svg viewBox="0 0 28 8"><line x1="0" x2="28" y1="4" y2="4" stroke="${tone(group.colour)}" stroke-width="3" stroke-dasharray="${STROKES[state.group === "method" ? group.dash() : "solid"]}"/></svg>`);
+    const press = () => button.setAttribute("aria-pressed", !state.hidden.has(group.name));
+    press();
+    button.onclick = () => { toggle(group.name); press(); };
     button.onmouseenter = () => highlight(group.name);
     button.onmouseleave = () => highlight(null);
     return button;
@@ -223,7 +239,7 @@ function drawLegend() {
 
 // ---------------------------------------------------------------- tables
 
-// Columns: {title, text?, value(row), show(row)}; sorted by a click on a heading, what is missing last.
+// Columns: {title, word?, text?, value(row), show(row)}; what the word means is told when the heading is pointed at; sorted by a click on a heading, what is missing last.
 function table(element, columns, rows, sorted = { column: -1, down: false }) {
   const order = [...rows];
   if (sorted.column >= 0) {
@@ -237,6 +253,7 @@ function table(element, columns, rows, sorted = { column: -1, down: false }) {
   element.tHead.replaceChildren(make("tr", {}, ...columns.map((column, at) => {
     const down = sorted.column === at && !sorted.down;
     const head = make("th", { className: column.text ? "text" : "", scope: "col" }, make("button", { type: "button", onclick: () => table(element, columns, rows, { column: at, down }) }, column.title));
+    if (data.words[column.word ?? column.title]) head.title = data.words[column.word ?? column.title];
     if (sorted.column === at) head.setAttribute("aria-sort", sorted.down ? "descending" : "ascending");
     return head;
   })));
@@ -269,7 +286,7 @@ function costTable() {
     })),
     { title: "reached", value: (row) => row.reached / row.runs, show: (row) => `${row.reached} of ${row.runs}` },
     ...Object.entries(data.costs).map(([cost, title]) => ({
-      title, value: (row) => row.costs[cost][0],
+      title, word: cost === "wall" ? "wall" : title, value: (row) => row.costs[cost][0],
       show: (row) => {
         const [median, low, high] = row.costs[cost], times = ratio(row, cost);
         const text = make("span", { title: row.runs > 1 ? `10 % to 90 % of the runs: ${number(low)} to ${number(high)}` : "" }, number(median));
@@ -279,16 +296,21 @@ function costTable() {
   ];
   const before = [...$("cost-table").tHead.querySelectorAll("th")], at = before.findIndex((head) => head.hasAttribute("aria-sort"));
   table($("cost-table"), columns, rows, { column: at, down: at >= 0 && before[at].getAttribute("aria-sort") === "descending" });
-  $("cost-caption").textContent = `Median over seeds of what it took until the suboptimality was at most ${power(accuracy)} for the first time at a record point; a run that did not get there counts as infinitely expensive. Below, the ratio to ${$("baseline").value} in the same setting.`;
+  const repeated = rows.some((row) => row.runs > 1), several = data.methods.length > 1;
+  const what = `hat it took until the suboptimality was at most ${power(accuracy)} for the first time at a record point`;
+  const middle = repeated ? `Median over seeds of w${what} (of an even number of runs the larger of the two in the middle); a run that did not get there counts as infinitely expensive.` : `W${what}.`;
+  $("cost-caption").textContent = several ? `${middle} Below, the ratio to ${$("baseline").value} in the same setting.` : middle;
 }
 
-// Of a logarithmic axis over one or two decades, label 1, 2 and 5; over more, every so many powers of ten.
+// Of a logarithmic axis over one or two decades, label 1, 2 and 5, or fewer where they crowd; over more, every so many powers of ten.
 function sparse(values) {
   const known = values.filter((value) => value > 0), ends = [Math.min(...known), Math.max(...known)].map(Math.log10), decades = ends[1] - ends[0];
   if (!(decades < 2.5)) return { dtick: Math.ceil(decades / 6) };
   const powers = Array.from({ length: Math.ceil(decades) + 3 }, (_, at) => Math.floor(ends[0]) - 1 + at);
-  const tickvals = powers.flatMap((exponent) => [1, 2, 5].map((digit) => Number(`${digit}e${exponent}`)));
-  return { tickmode: "array", tickvals, ticktext: tickvals.map(number), tickfont: { size: 11, color: css("--soft") } };
+  const places = (digits) => powers.flatMap((exponent) => digits.map((digit) => Number(`${digit}e${exponent}`)));
+  const few = (digits) => places(digits).filter((place) => place >= 10 ** ends[0] && place <= 10 ** ends[1]).length <= 5;
+  const tickvals = places([[1, 2, 5], [1, 3]].find(few) ?? [1]);
+  return { tickmode: "array", tickvals, ticktext: tickvals.map(number), tickangle: 0, tickfont: { size: 11, color: css("--soft") } };
 }
 
 function drawRates() {
@@ -345,7 +367,7 @@ function drawScaling() {
     { title: "95 % interval", value: (series) => series.slopes[cost]?.[1] ?? null, show: (series) => { const slope = series.slopes[cost]; return slope && slope[1] !== null ? `${slope[1].toFixed(2)} to ${slope[2].toFixed(2)}` : "–"; } },
   ], chosen);
   const what = data.costs[cost][0].toUpperCase() + data.costs[cost].slice(1);
-  $("scaling-caption").textContent = `${what} to reach ${power(accuracy)} against ${name}, both logarithmic: medians with 10 % and 90 % quantiles over seeds. A slope s means that the cost grows like ${name} to the power s; least squares over all runs, where at least half of them got there.`;
+  $("scaling-caption").textContent = `${what} to reach ${power(accuracy)} against ${name}, both logarithmic${data.cells.some((cell) => cell.runs > 1) ? ": medians with 10 % and 90 % quantiles over seeds" : ""}. A slope s means that the cost grows like ${name} to the power s; least squares over all runs, where more than half of them got there.`;
 }
 
 function drawMemory() {
@@ -386,7 +408,7 @@ function setUp() {
   const facetable = data.parameters.filter((parameter) => parameter.values.length <= 8).map((parameter) => [parameter.name, parameter.name]);
   const context = data.parameters.find((parameter) => !/^algorithm(\.|$)/.test(parameter.name) && parameter.name !== data.facet) ?? data.parameters.find((parameter) => parameter.name !== data.facet);
   const group = data.methods.length > 1 || !context ? "method" : context.name;
-  state = { measure: "suboptimality", group, facet: data.facet ?? "", scale: "auto", axes: new Set(data.panels), hidden: new Set(), only: { ...data.focus } };
+  state = { measure: "suboptimality", group, facet: data.facet ?? "", scale: "auto", method: "", axes: new Set(data.panels), hidden: new Set(), only: { ...data.focus } };
   choices("measure", Object.entries(data.measures).map(([name]) => [name, name]), state.measure, (value) => { state.measure = value; drawPanels(); });
   choices("group", [["method", "method"], ...parameters], state.group, (value) => { state.group = value; state.hidden.clear(); regroup(); });
   choices("facet", [["", "nothing"], ...facetable], state.facet, (value) => { state.facet = value; drawPanels(); });
@@ -400,17 +422,12 @@ function setUp() {
     return make("label", {}, box, axis === "time" ? "ideal time" : axis === "wall" ? "wall time" : axis);
   }));
   const accuracies = data.accuracies.map((accuracy) => [String(accuracy), power(accuracy)]);
-  const there = (accuracy) => data.reached.filter((entry) => entry.accuracy === accuracy && entry.costs.messages[0] !== null).length;
-  const compared = data.accuracies.filter((accuracy) => there(accuracy) >= Math.min(2, data.cells.length));
-  const byBaseline = (accuracy) => data.reached.some((entry) => entry.accuracy === accuracy && entry.reached && data.methods[data.cells[entry.cell].method].name === data.baseline);
-  const best = compared.filter(byBaseline).at(-1) ?? compared.at(-1) ?? data.accuracies[0];
-  choices("accuracy", accuracies, best, costTable);
+  choices("accuracy", accuracies, data.shown, costTable);
   choices("baseline", data.methods.map((method) => [method.name, method.name]), data.baseline, costTable);
   const swept = [...new Map(data.scaling.map((series) => [series.parameter, series.parameter]))];
-  const fitted = data.accuracies.filter((accuracy) => data.scaling.some((series) => series.accuracy === accuracy && series.slopes.messages)).at(-1) ?? best;
   choices("scaling-parameter", swept, swept[0]?.[0], drawScaling);
   choices("scaling-cost", Object.entries(data.costs), "messages", drawScaling);
-  choices("scaling-accuracy", accuracies, fitted, drawScaling);
+  choices("scaling-accuracy", accuracies, data.fitted, drawScaling);
 }
 
 let chosenTheme = null;

@@ -37,6 +37,9 @@ def quiet() -> Iterator[None]:
         logging.getLogger(name).setLevel(logging.CRITICAL)
     try:
         yield
+    except KeyboardInterrupt:
+        levels = {}  # the process ends, and what is still closing has nothing to tell
+        raise
     finally:
         for name, level in levels.items():
             logging.getLogger(name).setLevel(level)

@@ -88,11 +88,11 @@ class _ReadOnce:
         self._places = _places(self._delegate)
 
     def load_config(self, config_path: str) -> Any:
-        """A file; the copy protects ours from a loader that puts a schema into it."""
+        """A file; a copy, because Hydra puts its nodes into what it composes, and merges later files into them."""
         key = self._places, config_path
         if key not in self._found:
             self._found[key] = self._delegate.load_config(config_path=config_path)
-        return copy.copy(self._found[key])
+        return copy.deepcopy(self._found[key])
 
 
 def _places(repository: Any) -> str:

@@ -152,6 +152,9 @@ FILES = {
     "place/here.yaml": "# @package _global_\nnodes: 3",
     "place/there.yaml": "# @package _global_\ndefaults: [override /method: fast]\nnodes: 4",
     "more/place/there.yaml": "# @package _global_\nnodes: 5",
+    "study/long.yaml": "# @package _global_\nrecord:\n  what: [1, 2]",
+    "curve/coarse.yaml": "# @package _global_\nrecord:\n  every: 10",
+    "curve/fine.yaml": "# @package _global_\nname: fine",
 }
 
 
@@ -177,6 +180,10 @@ def test_jobs_are_composed_as_hydra_composes_them(loader: ConfigLoaderImpl, tmp_
         ["place=there"],
         ["place=there", f"hydra.searchpath=[file://{tmp_path}/more]"],
         ["+method@other=fast", "hydra/job_logging=disabled"],
+        ["+study=long", "+curve=coarse"],  # the curve adds to a section that the study began
+        ["+study=long", "+curve=fine"],
+        ["+curve=coarse", "+study=long"],
+        ["+curve=fine", "+study=long"],
     ]
     expected = [loader.load_sweep_config(master, words) for words in jobs]
     compositions = Compositions(HydraContext(loader, Callbacks()), master)

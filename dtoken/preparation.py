@@ -45,6 +45,8 @@ class Prepared:
 
 def check_run(settings: Settings) -> Walk:
     """Check what can be checked without the data; the walk of the tokens."""
+    if (rows := getattr(settings.source, "rows", None)) is not None:
+        settings.partition.check_rows(rows)
     steps = _walk(settings)
     if settings.schedule.replay is not None and not Path(settings.schedule.replay).is_file():
         raise InputError(f"schedule.replay={settings.schedule.replay} is not a file")

@@ -75,7 +75,7 @@ class Settings:
 
     def __post_init__(self) -> None:
         nodes = self.partition.nodes
-        tokens = len(self.method.token_start(nodes))
+        tokens = getattr(self.method, "tokens", None) or len(self.method.token_start(nodes))
         if tokens > nodes:
             raise InputError(f"algorithm.tokens={tokens} but there are only {nodes} nodes; use tokens<={nodes}")
         if not 0 <= self.seed < 2**64:

@@ -137,6 +137,8 @@ def parse_memory(key: str, value: int | float | str | None) -> int | None:
     size = int(float(found["number"]) * base ** " KMGTP".index((found["prefix"] or " ").upper()))
     if size <= 0:
         raise InputError(f"{key}={value} must be positive; null is no limit")
+    if size >= 2**63:
+        raise InputError(f"{key}={value} is more memory than there can be; use for instance 300MB, or null for no limit")
     return size
 
 

@@ -18,7 +18,7 @@ from dtoken.config.values import plain
 from dtoken.engine.facts import speed, worker_facts
 from dtoken.engine.faults import Faults
 from dtoken.engine.local import LocalEngine
-from dtoken.engine.memory import parse_memory
+from dtoken.engine.memory import Room, parse_memory
 from dtoken.engine.recorder import Record
 from dtoken.engine.run import Outcome, Stop, Watch, run
 from dtoken.engine.timing import Choice, choose
@@ -83,16 +83,11 @@ def execute(
     report = _Report(prepared, directory)
     report.write(outputs.RUNNING)
     try:
+        if isinstance(settings.engine, Local):  # before the engine takes the memory
+            prepared = _with_choice(prepared, None, observer, report)
         with _engine(prepared, observer, client) as engine, _resident(prepared, directory):
-            if is_auto(prepared) and prepared.choice is None:
-                reads = settings.engine.memory is not None
-                choice = choose(prepared.experiment, engine, prepared.threads, reads)
-                prepared = chosen(prepared, choice)
-                engine.adopt(prepared.experiment)
-                report.adopt(prepared)
-                report.write(outputs.RUNNING)
-                if observer is not None:
-                    observer.show("p_comm", choice.text(prepared.experiment.constants.balanced))
+            if not isinstance(engine, LocalEngine):
+                prepared = _with_choice(prepared, engine, observer, report)
             watch, finish_log = _watch(prepared, engine, directory, observer, report)
             outcome = run(
                 prepared.experiment,
@@ -115,6 +110,31 @@ def execute(
     return report.finish(outcome)
 
 
+def _with_choice(
+    prepared: Prepared, cluster: "DaskEngine | None", observer: Observer | None, report: "_Report"
+) -> Prepared:
+    """With a p_comm, if that is to be chosen by measured times and was not yet."""
+    if not is_auto(prepared) or prepared.choice is not None:
+        return prepared
+    reads = cluster.streams if cluster is not None else _room(prepared) is not None
+    choice = choose(prepared.experiment, prepared.threads, reads, cluster)
+    prepared = chosen(prepared, choice)
+    if cluster is not None:
+        cluster.adopt(prepared.experiment)
+    report.adopt(prepared)
+    report.write(outputs.RUNNING)
+    if observer is not None:
+        observer.show("p_comm", choice.text(prepared.experiment.constants.balanced))
+    return prepared
+
+
+def _room(prepared: Prepared) -> Room | None:
+    """What the budget of the local engine leaves for rows; None: all fit."""
+    engine = prepared.settings.engine
+    budget = parse_memory("engine.memory", engine.memory)
+    return store_need(prepared.settings, prepared.store).room(budget, engine.read_ahead)
+
+
 @contextmanager
 def _engine(
     prepared: Prepared, observer: Observer | None, client: "Client | None"
@@ -122,10 +142,8 @@ def _engine(
     """The engine that the settings ask for, with compiled kernels, so that times do not contain compiling."""
     settings, experiment = prepared.settings, prepared.experiment
     if isinstance(settings.engine, Local):
-        budget = parse_memory("engine.memory", settings.engine.memory)
-        room = store_need(settings, prepared.store).room(budget, settings.engine.read_ahead)
         arguments = (settings.method, experiment.constants, prepared.store, experiment.problem.loss, prepared.threads)
-        with LocalEngine(*arguments, room) as local:
+        with LocalEngine(*arguments, _room(prepared)) as local:
             local.run(no_events())
             local.settle()
             yield local

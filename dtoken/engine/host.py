@@ -74,6 +74,11 @@ class Host:
         self._happen(no_events())  # compiles
         self._finish()
 
+    @property
+    def streams(self) -> bool:
+        """Whether rows are read again and again."""
+        return self._hosting.stream is not None
+
     def reset(self) -> None:
         """Go to the very start."""
         token_start = self.assignment.token_start

@@ -31,7 +31,7 @@ class Hosting:
             self.rows: HostedRows = host(shards, nodes, loss, method.blocks)
             return
         sample = method.blocks if method.draws_samples else None
-        cache = RowCache(shards, nodes, loss, room.entries, sample, _readers(sample) if room.read_ahead else 1)
+        cache = RowCache(shards, nodes, loss, room.entries, sample, readers(sample) if room.read_ahead else 1)
         self.stream = Stream(cache, room.read_ahead)
         self.rows = self.stream.cache.rows
 
@@ -75,6 +75,6 @@ class Hosting:
             self.stream.close()
 
 
-def _readers(sample: Blocks | None) -> int:
+def readers(sample: Blocks | None) -> int:
     """How many threads read ahead: the steps need processors, too, but single rows take two reads each."""
     return max(2 if unit_rows(sample) == 1 else 1, min(MOST_READERS, processors() // 2))

@@ -138,7 +138,9 @@ def parse_memory(key: str, value: int | float | str | None) -> int | None:
     if size <= 0:
         raise InputError(f"{key}={value} must be positive; null is no limit")
     if size >= 2**63:
-        raise InputError(f"{key}={value} is more memory than there can be; use for instance 300MB, or null for no limit")
+        raise InputError(
+            f"{key}={value} is more memory than there can be; use for instance 300MB, or null for no limit"
+        )
     return size
 
 

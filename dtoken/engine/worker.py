@@ -166,20 +166,23 @@ def _encryption(worker: Worker) -> Encryption | None:
 
 
 @answering
-async def host_nodes(assignment: Assignment, me: int, dask_worker: Worker) -> int:
-    """Load the nodes that are placed here; the ones of an earlier assignment are forgotten."""
+async def host_nodes(assignment: Assignment, me: int, dask_worker: Worker) -> bool:
+    """Load the nodes that are placed here; the ones of an earlier assignment are forgotten.
+
+    True: their rows do not all fit into memory.
+    """
     seat = _seat(dask_worker, assignment.run)
     memory = assignment.memory or _share(dask_worker)
 
-    def load() -> int:
+    def load() -> bool:
         before = seat.host
         if before and before.me == me and np.array_equal(before.assignment.placement, assignment.placement):
             before.disconnect()
-            return len(before.nodes)
+            return before.streams
         del before
         seat.release()  # the memory of the old one is free before the new one is loaded
         seat.host = Host(assignment, me, seat.listener, memory)
-        return len(seat.host.nodes)
+        return seat.host.streams
 
     return await _in_thread(seat, load)
 

@@ -18,12 +18,12 @@ from dtoken.config.values import plain
 from dtoken.engine.facts import speed, worker_facts
 from dtoken.engine.faults import Faults
 from dtoken.engine.local import LocalEngine
-from dtoken.engine.memory import Room, parse_memory
+from dtoken.engine.memory import LIMIT_SHARE, Room, parse_memory
 from dtoken.engine.recorder import Record
 from dtoken.engine.run import Outcome, Stop, Watch, run
 from dtoken.engine.timing import Choice, choose
 from dtoken.errors import InputError
-from dtoken.estimate import store_need
+from dtoken.estimate import check_memory, memory_budget, memory_line, store_need
 from dtoken.memory_samples import MemorySamples, give_back
 from dtoken.preparation import Prepared, chosen, is_auto
 from dtoken.provenance import now, provenance
@@ -130,9 +130,7 @@ def _with_choice(
 
 def _room(prepared: Prepared) -> Room | None:
     """What the budget of the local engine leaves for rows; None: all fit."""
-    engine = prepared.settings.engine
-    budget = parse_memory("engine.memory", engine.memory)
-    return store_need(prepared.settings, prepared.store).room(budget, engine.read_ahead)
+    return check_memory(prepared.settings, store_need(prepared.settings, prepared.store))
 
 
 @contextmanager
@@ -155,6 +153,9 @@ def _engine(
         if observer is not None:
             link = f"   dashboard {connection.dashboard}" if connection.dashboard else ""
             observer.show("cluster", connection.text + link)
+            if memory_budget(settings) is None and (limit := _worker_limit(connection.client)):
+                need = store_need(settings, prepared.store)
+                observer.show("memory", memory_line(settings, need, int(LIMIT_SHARE * limit)) or "")
         faults: Faults = settings.engine
         if faults.start is None and connection.waits_in_queue:
             faults = replace(faults, start=math.inf)
@@ -163,6 +164,12 @@ def _engine(
         more = (faults, note, connection.trouble, memory, settings.engine.read_ahead, settings.scratch)
         with DaskEngine(connection.client, experiment, prepared.store.location, *more) as dask:
             yield dask
+
+
+def _worker_limit(client: "Client") -> int:
+    """The smallest memory limit of the workers that there are; 0: none has one."""
+    limits = [worker["memory_limit"] for worker in client.scheduler_info(n_workers=-1)["workers"].values()]
+    return min((int(limit) for limit in limits if limit), default=0)
 
 
 @contextmanager

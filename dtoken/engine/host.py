@@ -53,7 +53,7 @@ class Host:
         self._c = subset(assignment.constants, self.nodes, n)
         nodes = self.nodes.tolist()
         sizes = [[counts[node] for node in nodes] for counts in (store.node_rows, store.node_nonzeros)]
-        room = memory_need(method, n, store.d, *sizes).room(memory, assignment.read_ahead)
+        room = memory_need(method, n, store.d, *sizes).room(memory, assignment.read_ahead, workers=True)
         self._hosting = Hosting(store, nodes, get_loss(assignment.loss), method, room)
         self._rows = self._hosting.rows
         self.samples: Samples = hosted_samples(method, self._c, self._rows)

@@ -26,6 +26,7 @@ from dtoken.compiled import package_digest
 from dtoken.engine.assignment import Assignment, Stretch, Tally
 from dtoken.engine.channel import Address, Encryption, Listener
 from dtoken.engine.host import Host
+from dtoken.engine.memory import LIMIT_SHARE
 from dtoken.engine.parts import Part, read_part, write_part
 from dtoken.engine.recorder import Measurement
 from dtoken.errors import InputError, RunError
@@ -33,7 +34,6 @@ from dtoken.schedule.samples import Samples
 
 LEASE_SECONDS = 900.0  # a run whose driver was not heard of for so long is forgotten
 ALL_GENERATIONS = 2**62
-LIMIT_SHARE = 0.6  # of a worker's memory limit, for a run that has no budget of its own
 
 P = ParamSpec("P")
 T = TypeVar("T")

@@ -17,7 +17,8 @@ from dtoken.data.store import DamagedStore
 from dtoken.engine import memory
 from dtoken.engine.memory import MemoryNeed, memory_need, parse_memory
 from dtoken.errors import InputError
-from dtoken.estimate import memory_estimate, memory_line
+from dtoken.estimate import memory_estimate, memory_line, memory_text
+from dtoken.preparation import check_run
 
 MB = 10**6
 
@@ -67,9 +68,47 @@ def test_too_small_a_budget_is_refused_with_the_arithmetic() -> None:
         need.room(200 * MB)
     assert str(refused.value) == (
         "The state of 500 nodes with 47,236 features and 200,000 rows needs 386 MB, the tables of the rows 11 MB, "
-        "buffers 16 MB and the rows of two steps 3 MB: 416 MB of the 200 MB budget. Use engine.memory>=458MB, fewer "
-        "nodes, or more workers"
+        "buffers 16 MB and the rows of two steps 3 MB: 416 MB of the 200 MB budget. Use engine.memory>=458MB, or "
+        "fewer nodes"
     )
+
+
+def test_remedies_are_those_that_help() -> None:
+    def remedies(need: MemoryNeed, budget: int, workers: bool = False) -> str:
+        return need.refusal(budget, workers).partition("Use engine.memory>=")[2].partition("MB")[2]
+
+    need = paper_size()
+    assert remedies(need, 200 * MB, workers=True) == ", fewer nodes, or more workers"
+    assert remedies(need, 10 * MB, workers=True) == ""  # less than the buffers
+    assert remedies(paper_size(20, block_rows=400), need.least) == ", or fewer nodes"
+    blocks = memory_need(TVR(block_rows=3000), 20, 47_236, [3000] * 20, [219_000] * 20)
+    assert remedies(blocks, blocks.least - MB) == ", or smaller blocks"
+    nodes = memory_need(Token(), 2, 10, [10_000] * 2, [10**6] * 2)
+    assert remedies(nodes, nodes.least - MB) == ", more nodes, or a method that draws samples"
+
+
+def test_a_block_has_at_most_the_rows_of_a_node() -> None:
+    whole, more = (memory_need(TVR(block_rows=rows), 2, 10, [3000, 100], [219_000, 300]) for rows in (3000, 10**5))
+    assert whole.largest == more.largest == 219_000
+
+
+def test_a_node_of_which_nothing_is_known_is_not_estimated(tmp_path: Path) -> None:
+    settings = make_settings(data={"kind": "svmlight", "path": tmp_path / "a.svm", "store": tmp_path})
+    assert memory_text(settings) == "unknown until the data are ingested"
+    (tmp_path / "a.svm").write_text("+1 1:1\n-1 2:1\n")
+    assert memory_estimate(settings) is None
+    assert memory_text(settings) == "unknown until the data are ingested"
+
+
+def test_budgets_of_workers_are_checked_before_the_run(tmp_path: Path) -> None:
+    data = {"kind": "rcv1_like", "rows": 200_000, "store": tmp_path}
+    options: dict[str, Any] = {"data": data, "nodes": 500, "engine": "dask"}
+    little = {"kind": "local", "workers": 2, "memory": "300MB"}
+    with pytest.raises(InputError, match=r"180 MB budget\..* more workers; this budget is 60% of cluster\.memory=300MB"):
+        check_run(make_settings(**options, cluster=little))
+    with pytest.raises(InputError, match=r"of the 1 MB budget"):
+        check_run(make_settings(**options | {"engine": {"kind": "dask", "memory": "1MB"}}))
+    check_run(make_settings(**options, cluster={"kind": "local", "workers": 2, "memory": "1GB"}))
 
 
 @pytest.mark.parametrize(("text", "size"), [("300MB", 300 * MB), ("2 GiB", 2 * 2**30), (5000, 5000), (None, None)])
@@ -97,6 +136,7 @@ def test_the_estimate_needs_no_data(tmp_path: Path) -> None:
     need = memory_estimate(make_settings(**options, engine={"memory": "1GB"}))
     assert need is not None
     assert need.state == paper_size().state
+    assert need.nonzeros == 500 * 400 * 73
     workers = memory_estimate(make_settings(**options, engine="dask", cluster={"kind": "local", "workers": 4}))
     assert workers is not None
     assert workers.nodes == 125

@@ -83,31 +83,41 @@ def execute(
     report = _Report(prepared, directory)
     report.write(outputs.RUNNING)
     try:
-        if isinstance(settings.engine, Local):  # before the engine takes the memory
-            prepared = _with_choice(prepared, None, observer, report)
-        with _engine(prepared, observer, client) as engine, _resident(prepared, directory):
-            if not isinstance(engine, LocalEngine):
-                prepared = _with_choice(prepared, engine, observer, report)
-            watch, finish_log = _watch(prepared, engine, directory, observer, report)
-            outcome = run(
-                prepared.experiment,
-                engine,
-                settings.stop,
-                settings.record,
-                directory=directory,
-                identity=_identity(prepared),
-                checkpoint_every=settings.checkpoint.every,
-                watch=watch,
-            )
-            finish_log()
-            report.engine = _engine_facts(prepared, engine, outcome.records, report.begun)
+        outcome = _run(prepared, directory, observer, client, report)
     except KeyboardInterrupt:
         report.write(outputs.INTERRUPTED)
         raise
     except Exception as error:
         report.write(outputs.FAILED, failure=str(error))
         raise
+    give_back()  # the engine is gone: what writes the files may have its memory
     return report.finish(outcome)
+
+
+def _run(
+    prepared: Prepared, directory: Path | None, observer: Observer | None, client: "Client | None", report: "_Report"
+) -> Outcome:
+    """Run on the engine, which ends with this function, and so does its memory."""
+    settings = prepared.settings
+    if isinstance(settings.engine, Local):  # before the engine takes the memory
+        prepared = _with_choice(prepared, None, observer, report)
+    with _engine(prepared, observer, client) as engine:
+        if not isinstance(engine, LocalEngine):
+            prepared = _with_choice(prepared, engine, observer, report)
+        watch, finish_log = _watch(prepared, engine, directory, observer, report)
+        outcome = run(
+            prepared.experiment,
+            engine,
+            settings.stop,
+            settings.record,
+            directory=directory,
+            identity=_identity(prepared),
+            checkpoint_every=settings.checkpoint.every,
+            watch=watch,
+        )
+        finish_log()
+        report.engine = _engine_facts(prepared, engine, outcome.records, report.begun)
+        return outcome
 
 
 def _with_choice(
@@ -140,6 +150,8 @@ def _engine(
     """The engine that the settings ask for, with compiled kernels, so that times do not contain compiling."""
     settings, experiment = prepared.settings, prepared.experiment
     if isinstance(settings.engine, Local):
+        if settings.engine.memory is not None:
+            give_back()  # what preparing the run took
         arguments = (settings.method, experiment.constants, prepared.store, experiment.problem.loss, prepared.threads)
         with LocalEngine(*arguments, _room(prepared)) as local:
             local.run(no_events())
@@ -173,18 +185,21 @@ def _worker_limit(client: "Client") -> int:
 
 
 @contextmanager
-def _resident(prepared: Prepared, directory: Path | None) -> Iterator[None]:
-    """Note how much memory this process uses, if there is a budget and a place for the notes."""
-    budget = parse_memory("engine.memory", prepared.settings.engine.memory)
-    if budget is None or directory is None or not isinstance(prepared.settings.engine, Local):
+def noting_memory(settings: Settings, directory: Path | None) -> Iterator[None]:
+    """Note how much memory this process uses, if there is a budget for it and in the end a place for the notes.
+
+    To be entered before a run is prepared: a budget is for all of it.
+    """
+    budget = parse_memory("engine.memory", settings.engine.memory)
+    if budget is None or directory is None or not isinstance(settings.engine, Local):
         yield
         return
-    give_back()
     with MemorySamples() as samples:
         try:
             yield
         finally:
-            outputs.write_memory(directory, samples.taken, budget)
+            if directory.is_dir():
+                outputs.write_memory(directory, samples.taken, budget)
 
 
 def _engine_facts(

@@ -191,7 +191,7 @@ def carry_out(config: Any, directory: Path, inside: Any, observed: Any = lambda 
     from dtoken.errors import InputError
     from dtoken.outputs import earlier_summary, is_over
     from dtoken.preparation import prepare_run
-    from dtoken.session import execute
+    from dtoken.session import execute, noting_memory
 
     settings = settings_of(config)
     if config.theory == "only":
@@ -203,7 +203,7 @@ def carry_out(config: Any, directory: Path, inside: Any, observed: Any = lambda 
         print(f"This run is done already; a later stop would continue it.\n{directory}")
         return None
     accuracy = settings.stop.suboptimality or min(settings.record.accuracies, default=1e-8)
-    with Screen() as screen:
+    with noting_memory(settings, directory), Screen() as screen:
         prepared = prepare_run(settings, screen.watcher)
         screen.hide()
         for name, text in header(prepared, accuracy):

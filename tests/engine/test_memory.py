@@ -1,6 +1,7 @@
 """Budgets: what is needed, what is refused, and what a run with a budget leaves."""
 
 import json
+import time
 from pathlib import Path
 from typing import Any
 
@@ -104,7 +105,9 @@ def test_budgets_of_workers_are_checked_before_the_run(tmp_path: Path) -> None:
     data = {"kind": "rcv1_like", "rows": 200_000, "store": tmp_path}
     options: dict[str, Any] = {"data": data, "nodes": 500, "engine": "dask"}
     little = {"kind": "local", "workers": 2, "memory": "300MB"}
-    with pytest.raises(InputError, match=r"180 MB budget\..* more workers; this budget is 60% of cluster\.memory=300MB"):
+    with pytest.raises(
+        InputError, match=r"180 MB budget\..* more workers; this budget is 60% of cluster\.memory=300MB"
+    ):
         check_run(make_settings(**options, cluster=little))
     with pytest.raises(InputError, match=r"of the 1 MB budget"):
         check_run(make_settings(**options | {"engine": {"kind": "dask", "memory": "1MB"}}))
@@ -167,6 +170,39 @@ def test_a_run_leaves_its_memory(tmp_path: Path, tiny_buffers: None) -> None:
     line = memory_line(make_settings(engine={"memory": budget}), need)
     assert line is not None
     assert "at a time" in line
+
+
+def test_memory_is_noted_from_the_start(tmp_path: Path, tiny_buffers: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is there only while the run is prepared is in the notes."""
+    from dtoken import memory_samples, preparation
+
+    monkeypatch.setattr(memory_samples, "EVERY", 0.005)
+    optimum = preparation.prepare
+
+    def with_ballast(*arguments: Any) -> Any:
+        ballast = np.ones(40_000_000)
+        time.sleep(0.1)
+        found = optimum(*arguments)
+        del ballast
+        return found
+
+    monkeypatch.setattr(preparation, "prepare", with_ballast)
+    run(tmp_path, engine={"memory": 10**6}, directory=tmp_path / "run")
+    resident = pd.read_parquet(tmp_path / "run" / "memory.parquet").resident
+    assert resident.max() > resident.iloc[-1] + 200 * MB
+
+
+def test_a_peak_is_never_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
+    from dtoken import memory_samples
+
+    monkeypatch.setattr(memory_samples, "EVERY", 0.001)
+    monkeypatch.setattr(memory_samples, "MOST", 8)
+    sizes = iter([1, 2, 900, *range(3, 10**6)])
+    monkeypatch.setattr(memory_samples.MemorySamples, "_take", lambda self: self.taken.append((0.0, next(sizes))))
+    with memory_samples.MemorySamples() as samples:
+        time.sleep(0.2)
+    assert len(samples.taken) <= 10
+    assert max(size for _, size in samples.taken) == 900
 
 
 def test_a_budget_that_is_too_small_is_refused_before_any_work(tmp_path: Path, tiny_buffers: None) -> None:

@@ -1,5 +1,6 @@
 """How much memory a run will need, before any of its data are read."""
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -11,7 +12,7 @@ from dtoken.data.ingest import default_store_root, store_key
 from dtoken.data.remote import open_store
 from dtoken.data.row_files import ENTRY_BYTES
 from dtoken.data.store import ShardStore
-from dtoken.engine.memory import LIMIT_SHARE, PYTHON, MemoryNeed, Room, memory_need, parse_memory, show
+from dtoken.engine.memory import LIMIT_SHARE, MB, PYTHON, MemoryNeed, Room, memory_need, parse_memory, show
 from dtoken.errors import InputError, RunError
 from hydra_plugins.dask_launcher.cluster.workers import WORKERS
 
@@ -86,16 +87,37 @@ def memory_budget(settings: Settings) -> int | None:
 
 def check_memory(settings: Settings, need: MemoryNeed | None) -> Room | None:
     """What the budget leaves for rows, None: all fit, as far as that is known; InputError if it is too small."""
-    if need is None:
-        return None
-    workers, budget = not isinstance(settings.engine, Local), memory_budget(settings)
-    try:
-        return need.room(budget, settings.engine.read_ahead, workers)
-    except InputError as error:
-        if settings.engine.memory is not None:
-            raise
-        limit = getattr(settings.cluster, "memory", None)
-        raise InputError(f"{error}; this budget is {LIMIT_SHARE:.0%} of cluster.memory={limit}") from None
+    workers = not isinstance(settings.engine, Local)
+    if workers:
+        _check_worker(settings, need)
+    return need.room(memory_budget(settings), settings.engine.read_ahead, workers) if need else None
+
+
+def _check_worker(settings: Settings, need: MemoryNeed | None) -> None:
+    """Refuse workers whose memory limit is below what they will use: Dask would kill them."""
+    limit = parse_memory("cluster.memory", getattr(settings.cluster, "memory", None))
+    if limit is None:
+        return
+    least = _worker_least(parse_memory("engine.memory", settings.engine.memory), need)
+    if least <= limit:
+        return
+    share = f"{LIMIT_SHARE:.0%}" if settings.engine.memory is None else f"engine.memory={settings.engine.memory}"
+    nodes = f", which need {show(need.least)} at least" if need else ""
+    fits = need is not None and need.least <= limit - PYTHON
+    other = f", or engine.memory={(limit - PYTHON) // int(MB)}MB" if fits else ""
+    raise InputError(
+        f"cluster.memory={getattr(settings.cluster, 'memory', None)} is too little for a worker: Python and its "
+        f"libraries take {show(PYTHON)}, and {share} is for its nodes{nodes}. "
+        f"Use cluster.memory>={math.ceil(1.1 * least / MB)}MB{other}"
+    )
+
+
+def _worker_least(budget: int | None, need: MemoryNeed | None) -> int:
+    """The smallest memory limit of a worker that uses all of its budget, or as much as it needs."""
+    everything, least = (need.everything, need.least) if need else (0, 0)
+    if budget is not None:
+        return PYTHON + min(everything, budget)
+    return int(max(min(PYTHON + everything, PYTHON / (1 - LIMIT_SHARE)), least / LIMIT_SHARE))
 
 
 def memory_line(settings: Settings, need: MemoryNeed, budget: int | None = None) -> str | None:

@@ -105,10 +105,20 @@ def test_budgets_of_workers_are_checked_before_the_run(tmp_path: Path) -> None:
     data = {"kind": "rcv1_like", "rows": 200_000, "store": tmp_path}
     options: dict[str, Any] = {"data": data, "nodes": 500, "engine": "dask"}
     little = {"kind": "local", "workers": 2, "memory": "300MB"}
-    with pytest.raises(
-        InputError, match=r"180 MB budget\..* more workers; this budget is 60% of cluster\.memory=300MB"
-    ):
+    with pytest.raises(InputError) as refused:
         check_run(make_settings(**options, cluster=little))
+    assert str(refused.value) == (
+        "cluster.memory=300MB is too little for a worker: Python and its libraries take 250 MB, and 60% is for its "
+        "nodes, which need 217 MB at least. Use cluster.memory>=607MB"
+    )
+    check_run(make_settings(**options, cluster=little | {"memory": "607MB"}))
+    with pytest.raises(InputError, match=r"Use cluster\.memory>=607MB, or engine\.memory=250MB"):
+        check_run(make_settings(**options, cluster=little | {"memory": "500MB"}))
+    check_run(
+        make_settings(**options | {"engine": {"kind": "dask", "memory": "250MB"}}, cluster=little | {"memory": "500MB"})
+    )
+    with pytest.raises(InputError, match=r"cluster\.memory=lots is not a size"):
+        make_settings(**options, cluster=little | {"memory": "lots"})
     with pytest.raises(InputError, match=r"of the 1 MB budget"):
         check_run(make_settings(**options | {"engine": {"kind": "dask", "memory": "1MB"}}))
     check_run(make_settings(**options, cluster={"kind": "local", "workers": 2, "memory": "1GB"}))

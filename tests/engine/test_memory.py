@@ -1,6 +1,7 @@
 """Budgets: what is needed, what is refused, and what a run with a budget leaves."""
 
 import json
+import random
 import time
 from pathlib import Path
 from typing import Any
@@ -222,11 +223,13 @@ def test_a_budget_that_is_too_small_is_refused_before_any_work(tmp_path: Path, t
     assert not list((tmp_path / "stores").glob("*.facts"))  # no constants, no optimum
 
 
+@pytest.mark.parametrize("seed", range(3))
 def test_damage_keeps_the_checkpoint_and_a_mended_run_goes_on(
-    tmp_path: Path, tiny_buffers: None, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, tiny_buffers: None, monkeypatch: pytest.MonkeyPatch, seed: int
 ) -> None:
-    expected = run(tmp_path)
-    file = next((tmp_path / "stores").glob("*.zarr")) / "nodes/1/X/data/c/0"
+    expected, chance = run(tmp_path), random.Random(seed)
+    damaged, after = f"nodes/{chance.randrange(3)}/X/{chance.choice(['data', 'indices'])}/c/0", chance.randint(2, 5)
+    file = next((tmp_path / "stores").glob("*.zarr")) / damaged
     content = file.read_bytes()
     records = 0
     from dtoken.engine.local import LocalEngine
@@ -237,7 +240,7 @@ def test_damage_keeps_the_checkpoint_and_a_mended_run_goes_on(
         nonlocal records
         found = measure(self, *arguments)
         records += 1
-        if records == 4:
+        if records == after:
             file.write_bytes(bytes([content[0] ^ 1]) + content[1:-1] + b"!")
         return found
 
@@ -249,7 +252,7 @@ def test_damage_keeps_the_checkpoint_and_a_mended_run_goes_on(
     }
     with monkeypatch.context() as patch:
         patch.setattr(LocalEngine, "measure", measure_and_damage)
-        with pytest.raises(DamagedStore, match=r"nodes/1/X/data/c/0 is damaged: its checksum does not match"):
+        with pytest.raises(DamagedStore, match=f"{damaged} is damaged: its checksum does not match"):
             run(tmp_path, **options)
     assert json.loads((tmp_path / "run" / "summary.json").read_text())["status"] == "failed"
     assert (tmp_path / "run" / "checkpoint.zarr").exists()

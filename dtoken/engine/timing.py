@@ -15,6 +15,7 @@ from dtoken.engine.experiment import Experiment
 from dtoken.engine.hosting import readers
 from dtoken.engine.local import LocalEngine
 from dtoken.engine.row_cache import RowCache, Units
+from dtoken.errors import InputError
 from dtoken.problem.blocks import Blocks
 from dtoken.problem.shards import Shards
 from dtoken.schedule.events import LOCAL, NO_SAMPLE, NONE, VISIT, Events, no_events
@@ -157,12 +158,18 @@ def _read_seconds(experiment: Experiment, node: int) -> float:
     if not isinstance(store, ShardStore):
         return 0.0
     sample = method.blocks if method.draws_samples else None
-    share = 1.0 if sample is None else min(1.0, sample.rows / store.node_rows[node])
-    entries = 2 * max(math.ceil(2 * share * store.node_nonzeros[node]), ENTRIES)
-    cache = RowCache(store, [node], experiment.problem.loss, entries, sample, readers(sample))
+    rows, nonzeros = store.node_rows[node], store.node_nonzeros[node]
+    share = 1.0 if sample is None else min(1.0, 2 * sample.rows / rows)
+    arguments = (sample, readers(sample))
+    try:
+        entries = 2 * max(math.ceil(share * nonzeros), ENTRIES)
+        cache = RowCache(store, [node], experiment.problem.loss, entries, *arguments)
+    except InputError:  # a block with more than twice the entries of the others
+        cache = RowCache(store, [node], experiment.problem.loss, 2 * nonzeros, *arguments)
     try:
         units = np.arange(cache.first[-1])
-        pieces = 1 if sample is None else 2 * -(-store.node_nonzeros[node] // cache.piece)
+        cache.commit(cache.load(units[:1]))  # compiles
+        pieces = 1 if sample is None else 2 * -(-nonzeros // cache.piece)
         return min(_loading(cache, units[k::pieces], sample is None) for k in range(min(REPEATS, pieces)))
     finally:
         cache.close()

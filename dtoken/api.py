@@ -115,7 +115,7 @@ def run(
     from dtoken.outputs import earlier_summary, is_over
     from dtoken.preparation import prepare_run
     from dtoken.result import Result
-    from dtoken.session import execute
+    from dtoken.session import execute, noting_memory
 
     settings = make_settings(
         data=data,
@@ -138,7 +138,7 @@ def run(
         before = earlier_summary(folder, settings)
         if before and is_over(before, settings):
             return Result.load(folder)
-    with _screen(progress) as screen:
+    with noting_memory(settings, folder), _screen(progress) as screen:
         prepared = prepare_run(settings, screen and screen.watcher)
         if folder is not None:
             folder.mkdir(parents=True, exist_ok=True)

@@ -9,7 +9,7 @@ from typing import Self
 import psutil
 
 EVERY = 0.1  # seconds between two samples, at first
-MOST = 2000  # samples; when there are more, every second one is dropped and the interval doubled
+MOST = 2000  # samples; when there are more, the smaller of every two is dropped and the interval doubled
 
 
 class MemorySamples:
@@ -37,7 +37,9 @@ class MemorySamples:
         while not self._over.wait(self._every):
             self._take()
             if len(self.taken) > MOST:
-                self.taken, self._every = self.taken[::2], 2 * self._every
+                pairs = zip(self.taken[::2], self.taken[1::2], strict=False)
+                self.taken = [max(pair, key=lambda sample: sample[1]) for pair in pairs]
+                self._every *= 2
 
     def __enter__(self) -> Self:
         self._take()

@@ -43,7 +43,7 @@ def write_trajectory(directory: Path, records: Sequence[Record]) -> None:
 
 
 def write_memory(directory: Path, samples: Sequence[tuple[float, int]], budget: int) -> None:
-    """Write ``memory.parquet``: seconds since the engine started, resident bytes of the process, budget."""
+    """Write ``memory.parquet``: seconds since the run began to be prepared, resident bytes of the process, budget."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 

@@ -6,7 +6,6 @@ from pathlib import Path
 import numpy as np
 
 from dtoken.compiled import is_cached
-from dtoken.config.sections import Local
 from dtoken.config.settings import Settings
 from dtoken.data.build import Watcher
 from dtoken.data.ingest import default_store_root, ingest, store_key
@@ -17,7 +16,7 @@ from dtoken.engine.experiment import Experiment, prepare, with_p_comm
 from dtoken.engine.memory import parse_memory
 from dtoken.engine.timing import Choice
 from dtoken.errors import InputError
-from dtoken.estimate import memory_estimate, store_need
+from dtoken.estimate import check_memory, memory_budget, memory_estimate, store_need
 from dtoken.graph.topologies import build
 from dtoken.graph.walks import Walk, walk
 from dtoken.problem.finite_sum import FiniteSum
@@ -45,15 +44,13 @@ class Prepared:
 
 def check_run(settings: Settings) -> Walk:
     """Check what can be checked without the data; the walk of the tokens."""
+    if (rows := getattr(settings.source, "rows", None)) is not None:
+        settings.partition.check_rows(rows)
     steps = _walk(settings)
     if settings.schedule.replay is not None and not Path(settings.schedule.replay).is_file():
         raise InputError(f"schedule.replay={settings.schedule.replay} is not a file")
-    if (budget := parse_memory("engine.memory", settings.engine.memory)) is not None and isinstance(
-        settings.engine, Local
-    ):
-        need = memory_estimate(settings)
-        if need is not None:
-            need.room(budget)
+    if memory_budget(settings) is not None:
+        check_memory(settings, memory_estimate(settings))
     return steps
 
 
@@ -63,9 +60,8 @@ def prepare_run(settings: Settings, watcher: Watcher | None = None) -> Prepared:
     steps = check_run(settings)
     store, found = open_data(settings, watcher)
     threads = settings.engine.threads_for(store.n, _worth_sharing(settings, store))
+    check_memory(settings, store_need(settings, store))  # or a sentence, before any work
     budget = parse_memory("engine.memory", settings.engine.memory)
-    if isinstance(settings.engine, Local):
-        store_need(settings, store).room(budget)  # or a sentence, before any work
     kept = KEPT if budget is None else max(0, min(KEPT, budget - threads * READING))
     problem = FiniteSum(store, get_loss(settings.problem.loss), settings.problem.sigma, kept, threads)
     watcher.stage("computing constants and optimum")

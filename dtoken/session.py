@@ -18,12 +18,12 @@ from dtoken.config.values import plain
 from dtoken.engine.facts import speed, worker_facts
 from dtoken.engine.faults import Faults
 from dtoken.engine.local import LocalEngine
-from dtoken.engine.memory import parse_memory
+from dtoken.engine.memory import LIMIT_SHARE, Room, parse_memory
 from dtoken.engine.recorder import Record
 from dtoken.engine.run import Outcome, Stop, Watch, run
 from dtoken.engine.timing import Choice, choose
 from dtoken.errors import InputError
-from dtoken.estimate import store_need
+from dtoken.estimate import check_memory, memory_budget, memory_line, store_need
 from dtoken.memory_samples import MemorySamples, give_back
 from dtoken.preparation import Prepared, chosen, is_auto
 from dtoken.provenance import now, provenance
@@ -83,36 +83,64 @@ def execute(
     report = _Report(prepared, directory)
     report.write(outputs.RUNNING)
     try:
-        with _engine(prepared, observer, client) as engine, _resident(prepared, directory):
-            if is_auto(prepared) and prepared.choice is None:
-                reads = settings.engine.memory is not None
-                choice = choose(prepared.experiment, engine, prepared.threads, reads)
-                prepared = chosen(prepared, choice)
-                engine.adopt(prepared.experiment)
-                report.adopt(prepared)
-                report.write(outputs.RUNNING)
-                if observer is not None:
-                    observer.show("p_comm", choice.text(prepared.experiment.constants.balanced))
-            watch, finish_log = _watch(prepared, engine, directory, observer, report)
-            outcome = run(
-                prepared.experiment,
-                engine,
-                settings.stop,
-                settings.record,
-                directory=directory,
-                identity=_identity(prepared),
-                checkpoint_every=settings.checkpoint.every,
-                watch=watch,
-            )
-            finish_log()
-            report.engine = _engine_facts(prepared, engine, outcome.records, report.begun)
+        outcome = _run(prepared, directory, observer, client, report)
     except KeyboardInterrupt:
         report.write(outputs.INTERRUPTED)
         raise
     except Exception as error:
         report.write(outputs.FAILED, failure=str(error))
         raise
+    give_back()  # the engine is gone: what writes the files may have its memory
     return report.finish(outcome)
+
+
+def _run(
+    prepared: Prepared, directory: Path | None, observer: Observer | None, client: "Client | None", report: "_Report"
+) -> Outcome:
+    """Run on the engine, which ends with this function, and so does its memory."""
+    settings = prepared.settings
+    if isinstance(settings.engine, Local):  # before the engine takes the memory
+        prepared = _with_choice(prepared, None, observer, report)
+    with _engine(prepared, observer, client) as engine:
+        if not isinstance(engine, LocalEngine):
+            prepared = _with_choice(prepared, engine, observer, report)
+        watch, finish_log = _watch(prepared, engine, directory, observer, report)
+        outcome = run(
+            prepared.experiment,
+            engine,
+            settings.stop,
+            settings.record,
+            directory=directory,
+            identity=_identity(prepared),
+            checkpoint_every=settings.checkpoint.every,
+            watch=watch,
+        )
+        finish_log()
+        report.engine = _engine_facts(prepared, engine, outcome.records, report.begun)
+        return outcome
+
+
+def _with_choice(
+    prepared: Prepared, cluster: "DaskEngine | None", observer: Observer | None, report: "_Report"
+) -> Prepared:
+    """With a p_comm, if that is to be chosen by measured times and was not yet."""
+    if not is_auto(prepared) or prepared.choice is not None:
+        return prepared
+    reads = cluster.streams if cluster is not None else _room(prepared) is not None
+    choice = choose(prepared.experiment, prepared.threads, reads, cluster)
+    prepared = chosen(prepared, choice)
+    if cluster is not None:
+        cluster.adopt(prepared.experiment)
+    report.adopt(prepared)
+    report.write(outputs.RUNNING)
+    if observer is not None:
+        observer.show("p_comm", choice.text(prepared.experiment.constants.balanced))
+    return prepared
+
+
+def _room(prepared: Prepared) -> Room | None:
+    """What the budget of the local engine leaves for rows; None: all fit."""
+    return check_memory(prepared.settings, store_need(prepared.settings, prepared.store))
 
 
 @contextmanager
@@ -122,10 +150,10 @@ def _engine(
     """The engine that the settings ask for, with compiled kernels, so that times do not contain compiling."""
     settings, experiment = prepared.settings, prepared.experiment
     if isinstance(settings.engine, Local):
-        budget = parse_memory("engine.memory", settings.engine.memory)
-        room = store_need(settings, prepared.store).room(budget, settings.engine.read_ahead)
+        if settings.engine.memory is not None:
+            give_back()  # what preparing the run took
         arguments = (settings.method, experiment.constants, prepared.store, experiment.problem.loss, prepared.threads)
-        with LocalEngine(*arguments, room) as local:
+        with LocalEngine(*arguments, _room(prepared)) as local:
             local.run(no_events())
             local.settle()
             yield local
@@ -137,6 +165,9 @@ def _engine(
         if observer is not None:
             link = f"   dashboard {connection.dashboard}" if connection.dashboard else ""
             observer.show("cluster", connection.text + link)
+            if memory_budget(settings) is None and (limit := _worker_limit(connection.client)):
+                need = store_need(settings, prepared.store)
+                observer.show("memory", memory_line(settings, need, int(LIMIT_SHARE * limit)) or "")
         faults: Faults = settings.engine
         if faults.start is None and connection.waits_in_queue:
             faults = replace(faults, start=math.inf)
@@ -147,19 +178,28 @@ def _engine(
             yield dask
 
 
+def _worker_limit(client: "Client") -> int:
+    """The smallest memory limit of the workers that there are; 0: none has one."""
+    limits = [worker["memory_limit"] for worker in client.scheduler_info(n_workers=-1)["workers"].values()]
+    return min((int(limit) for limit in limits if limit), default=0)
+
+
 @contextmanager
-def _resident(prepared: Prepared, directory: Path | None) -> Iterator[None]:
-    """Note how much memory this process uses, if there is a budget and a place for the notes."""
-    budget = parse_memory("engine.memory", prepared.settings.engine.memory)
-    if budget is None or directory is None or not isinstance(prepared.settings.engine, Local):
+def noting_memory(settings: Settings, directory: Path | None) -> Iterator[None]:
+    """Note how much memory this process uses, if there is a budget for it and in the end a place for the notes.
+
+    To be entered before a run is prepared: a budget is for all of it.
+    """
+    budget = parse_memory("engine.memory", settings.engine.memory)
+    if budget is None or directory is None or not isinstance(settings.engine, Local):
         yield
         return
-    give_back()
     with MemorySamples() as samples:
         try:
             yield
         finally:
-            outputs.write_memory(directory, samples.taken, budget)
+            if directory.is_dir():
+                outputs.write_memory(directory, samples.taken, budget)
 
 
 def _engine_facts(

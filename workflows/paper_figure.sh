@@ -18,9 +18,9 @@ case "$size" in
     *)
         [ -f "$size" ] || { echo "$size is not a file; give small, full or a file in LIBSVM's format" >&2; exit 2; }
         sweep="multirun/paper-$(basename "$size" | cut -d. -f1)"
-        rows="$(python -c 'import sys; from dtoken.data.svmlight import Svmlight
-print(sum(len(block.y) for block in Svmlight(sys.argv[1]).blocks()) // 20)' "$size")"
         data=(data=svmlight "data.path=$size") accuracy=1e-4
+        store="$(dtoken-data ingest "$size" --nodes 20 --partition shuffled | tail -n 1)"  # the runs will find it
+        rows="$(dtoken-data inspect "$store" --json | python -c 'import json, sys; print(json.load(sys.stdin)["rows"] // 20)')"
         ;;
 esac
 # The paper's tau_comm, 1000, is about a tenth of its 9841 rows a node: what matters is the ratio.

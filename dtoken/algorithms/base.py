@@ -19,6 +19,7 @@ from dtoken.schedule.stream import Drawn, Law, Schedule, first_start
 SMOOTHNESS = ("theory", "batch", "factor")
 SAMPLING = ("uniform", "importance")
 P_COMM = ("balanced", "auto")
+MOST_JUMPS = 10**6  # before a visit; all of them are drawn ahead
 
 
 class SingleRows:
@@ -221,8 +222,8 @@ class TokenMethod(Walking, SmoothMethod):
             raise InputError(f"algorithm.tokens={self.tokens}, but a token method needs at least one")
         if not 0 < self.mixing < 1:
             raise InputError(f"algorithm.mixing={self.mixing} must lie in (0, 1)")
-        if self.jumps != "auto" and not (isinstance(self.jumps, int) and self.jumps >= 1):
-            raise InputError(f"algorithm.jumps={self.jumps} is neither a positive integer nor auto")
+        if self.jumps != "auto" and not (isinstance(self.jumps, int) and 1 <= self.jumps <= MOST_JUMPS):
+            raise InputError(f"algorithm.jumps={self.jumps} is neither auto nor an integer from 1 to {MOST_JUMPS}")
         if self.p_comm not in P_COMM and (isinstance(self.p_comm, str) or not 0 < self.p_comm < 1):
             raise InputError(f"algorithm.p_comm={self.p_comm} is neither balanced nor auto nor between 0 and 1")
 

@@ -10,6 +10,7 @@ from dtoken.cli.hydra_app import application, parse
 from dtoken.cli.lines import count
 from dtoken.cli.run import KEYS, quoted, run_of_sweep
 from dtoken.config.hydra import settings_of
+from dtoken.engine.memory import PYTHON
 from dtoken.sweep.estimate import Estimate, estimate
 from hydra_plugins.dask_launcher._compose import swept_keys
 from hydra_plugins.dask_launcher._records import DONE, Job
@@ -54,7 +55,9 @@ def show(jobs: Sequence[Job], todo: Iterable[tuple[Job, Any]], cluster: Cluster)
     if gradients:
         print(f"gradients  at most {count(sum(gradients))} in all")
     if memory:
-        print(f"memory     about {_bytes(max(memory))} for the largest run")
+        print(f"memory     about {_bytes(max(memory))} for the largest run, and {_bytes(PYTHON)} for Python itself")
+    if unknown := len(takes) - len(memory):
+        print(f"memory     of {plural(unknown, 'run')} is unknown until the data are ingested")
     if isinstance(cluster, Jobs):
         print(f"cluster    {cluster.workers} workers; the script of a job:\n\n{cluster.job_script()}")
 

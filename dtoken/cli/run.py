@@ -83,6 +83,8 @@ def _run(asked: Any) -> int:
 
     with application(asked, KEYS) as app:
         if app.show():
+            if asked.cfg and not app.sweeps:
+                _tell_memory(app)
             return 0
         if app.given("theory") == "only":
             from dtoken.cli.theory import show_theory
@@ -93,6 +95,19 @@ def _run(asked: Any) -> int:
         config = app.compose()
         directory = output_directory(config)
         return single_run(config, directory, lambda task: app.run(config, lambda _: task()))
+
+
+def _tell_memory(app: Any) -> None:
+    """Say on standard error what the shown run will need; standard output is the configuration alone."""
+    from dtoken.config.hydra import settings_of
+    from dtoken.errors import InputError
+    from dtoken.estimate import memory_text
+
+    try:
+        settings = settings_of(app.compose())
+    except InputError:  # what is shown need not be complete
+        return
+    print(f"memory     {memory_text(settings)}", file=sys.stderr)
 
 
 def _sweep(app: Any) -> int:
@@ -178,7 +193,7 @@ def carry_out(config: Any, directory: Path, inside: Any, observed: Any = lambda 
     from dtoken.errors import InputError
     from dtoken.outputs import earlier_summary, is_over
     from dtoken.preparation import prepare_run
-    from dtoken.session import execute
+    from dtoken.session import execute, noting_memory
 
     settings = settings_of(config)
     if config.theory == "only":
@@ -190,7 +205,7 @@ def carry_out(config: Any, directory: Path, inside: Any, observed: Any = lambda 
         print(f"This run is done already; a later stop would continue it.\n{directory}")
         return None
     accuracy = settings.stop.suboptimality or min(settings.record.accuracies, default=1e-8)
-    with Screen() as screen:
+    with noting_memory(settings, directory), Screen() as screen:
         prepared = prepare_run(settings, screen.watcher)
         screen.hide()
         for name, text in header(prepared, accuracy):

@@ -27,6 +27,8 @@ def run_command(command: Callable[[], int]) -> int:
         return _fail(error, WRONG_USAGE)
     except RunError as error:
         return _fail(error, FAILED)
+    except MemoryError as error:
+        return _fail(f"there is not enough memory: {error or 'none is left'}", FAILED)
     except KeyboardInterrupt:
         return _fail("interrupted", INTERRUPTED)
     except BrokenPipeError:  # the reader of our output has gone: nothing to say, and nobody to say it to

@@ -11,6 +11,7 @@ from dtoken.cli.screen import Screen
 from dtoken.cli.terminal import WRONG_USAGE, sentence
 from dtoken.config.hydra import settings_of
 from dtoken.errors import InputError
+from dtoken.estimate import memory_line, store_need
 from dtoken.preparation import prepare_run
 from dtoken.theory.table import BASIS, PAPER_BASIS, quantities, theory_table
 
@@ -63,7 +64,10 @@ def _theory(config: Any) -> Theory:
         for note in prepared.experiment.notes:
             screen.note(note)
     table = theory_table(prepared.experiment, prepared.gap, settings.accuracies)
-    return Theory(list(config.hydra.overrides.task), description(prepared), table)
+    header = description(prepared)
+    if line := memory_line(settings, store_need(settings, prepared.store)):
+        header.append(("memory", line))
+    return Theory(list(config.hydra.overrides.task), header, table)
 
 
 def _titles(overrides: Sequence[Sequence[str]]) -> list[str]:

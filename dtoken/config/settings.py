@@ -28,6 +28,7 @@ from dtoken.data.partition import Partition
 from dtoken.data.remote import is_remote
 from dtoken.data.rows import Source
 from dtoken.data.sources import open_source
+from dtoken.engine.memory import parse_memory
 from dtoken.engine.run import Stop
 from dtoken.errors import InputError
 from dtoken.graph.topologies import parameters
@@ -76,11 +77,12 @@ class Settings:
 
     def __post_init__(self) -> None:
         nodes = self.partition.nodes
-        tokens = len(self.method.token_start(nodes))
+        tokens = getattr(self.method, "tokens", None) or len(self.method.token_start(nodes))
         if tokens > nodes:
             raise InputError(f"algorithm.tokens={tokens} but there are only {nodes} nodes; use tokens<={nodes}")
         if not 0 <= self.seed < 2**64:
             raise InputError(f"seed={self.seed} must be an integer from 0 to 2**64 - 1")
+        parse_memory("cluster.memory", getattr(self.cluster, "memory", None))
         if self.stop.suboptimality is not None and self.record.every_passes is None and self.record.every_jumps is None:
             raise InputError("stop.suboptimality is looked at at record points; set record.every_passes or every_jumps")
 

@@ -62,6 +62,8 @@ class Partition:
     def __post_init__(self) -> None:
         if self.nodes < 1:
             raise InputError(f"nodes={self.nodes}, but there must be at least one; use nodes>=1")
+        if self.nodes >= 2**31:
+            raise InputError(f"nodes={self.nodes}, but there can be at most 2**31 - 1")
         if self.kind not in KINDS:
             raise InputError(f"partition.kind={self.kind} is not known; use one of {', '.join(KINDS)}")
         if self.sizes not in SIZES:
@@ -80,11 +82,15 @@ class Partition:
             del settings["alpha"]
         return settings
 
+    def check_rows(self, rows: int) -> None:
+        """Refuse more nodes than rows."""
+        if self.nodes > rows:
+            raise InputError(f"nodes={self.nodes} but the dataset has only {rows} rows; use nodes<={rows}")
+
     def node_sizes(self, rows: int) -> NDArray[np.int64]:
         """Number of rows of each node."""
         n = self.nodes
-        if n > rows:
-            raise InputError(f"nodes={n} but the dataset has only {rows} rows; use nodes<={rows}")
+        self.check_rows(rows)
         if self.sizes == "equal":
             return np.full(n, rows // n)
         if self.sizes == "keep":

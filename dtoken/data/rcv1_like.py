@@ -106,6 +106,11 @@ class Rcv1Like:
                 f"use nonzeros<={self.features // 2}"
             )
 
+    @property
+    def expected_nonzeros(self) -> int:
+        """Of all rows together."""
+        return self.rows * self.nonzeros
+
     def identity(self) -> dict[str, object]:
         """Everything on which the rows depend."""
         return {"kind": self.name, "generator_version": GENERATOR_VERSION, **asdict(self)}

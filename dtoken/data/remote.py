@@ -51,13 +51,21 @@ def open_store(location: str | os.PathLike[str], scratch: Path | None = None) ->
     if not is_remote(location):
         return ShardStore.open(Path(location))
     url = str(location).rstrip("/")
-    content = fetch(f"{url}/{ROOT}")
+    if not all(part.strip(":/") for part in url.partition("://")[::2]):
+        raise InputError(f"data.store={location} names no store; use for instance s3://bucket/rcv1.zarr")
+    try:
+        content = fetch(f"{url}/{ROOT}")
+    except RunError as error:  # nothing has begun yet
+        raise InputError(f"{error}; check data.store, the network and your credentials") from None
     if content is None:
         raise InputError(f"{url} is not a dtoken store: it has no {ROOT}; copy a store there, with all its files")
     # The name of the folder depends on the root, so another store at the same place never meets old chunks.
     digest = hashlib.sha256(url.encode() + content).hexdigest()[:16]
     folder = (scratch or default_scratch()) / digest / PurePosixPath(url).name
-    _keep(folder / ROOT, content)
+    try:
+        _keep(folder / ROOT, content)
+    except RunError as error:
+        raise InputError(str(error)) from None
     return RemoteStore(folder, ShardStore.open(folder).meta, url)
 
 

@@ -115,6 +115,11 @@ class Synthetic:
         size = SIGNAL / math.sqrt(math.fsum(self.eigenvalues))
         return np.where(uniform(random_words(self.seed, THETA_STREAM, 0, self.features)[:, 0]) < 0.5, -size, size)
 
+    @property
+    def expected_nonzeros(self) -> int:
+        """Of all rows together."""
+        return round(self.rows * self.features * self.density)
+
     def identity(self) -> dict[str, object]:
         """Everything on which the rows depend."""
         reals = {key: float(getattr(self, key)) for key in ("density", "condition", "noise")}

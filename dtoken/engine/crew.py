@@ -11,6 +11,7 @@ from distributed.comm.core import CommClosedError
 
 from dtoken.engine import worker
 from dtoken.engine.faults import Faults
+from dtoken.engine.memory import PYTHON, show
 from dtoken.errors import InputError, RunError
 
 MOST_PATIENCE = 8  # times the silence that was asked for
@@ -47,7 +48,13 @@ class Crew:
         self._client: Any = client
         self._run, self._faults, self._trouble = run, faults, trouble
         self._silence = faults.silence
-        client.register_plugin(worker.Hosts())
+        try:
+            client.register_plugin(worker.Hosts())
+        except OSError:
+            raise RunError(
+                "the workers were lost before the run began; a worker needs at least "
+                f"{show(PYTHON)} of memory, and what its nodes need (cluster.memory)"
+            ) from None
 
     def known(self) -> dict[str, str]:
         """Name and address of all workers that the scheduler knows, those of one machine together."""

@@ -98,6 +98,7 @@ class DaskEngine:
         self._cut = _Cut()
         self.tallies: dict[str, Tally] = defaultdict(Tally)  # by name of the worker
         self.faults = 0
+        self.streams = False  # whether some worker has not all its rows in memory
         self.hop_seconds: list[float] = []  # messages of the size of a token, one way, between two workers
         self._crew = Crew(client, self._run, self._faults, trouble)
         try:
@@ -237,7 +238,7 @@ class DaskEngine:
         self._placement = place(topology, work, self.workers)
         doors = self._call(worker.take_seat, self._run, self._secret, worker.code())
         assignment = self._assignment()
-        self._call_each(worker.host_nodes, [(assignment, me) for me in range(self.workers)])
+        self.streams = any(self._call_each(worker.host_nodes, [(assignment, me) for me in range(self.workers)]))
         self._call(worker.connect, self._run, doors, self._generation)
         if not self.hop_seconds and self.workers > 1:
             self.hop_seconds = self.probe(PROBES)

@@ -54,7 +54,7 @@ class Host:
         self._c = subset(assignment.constants, self.nodes, n)
         nodes = self.nodes.tolist()
         sizes = [[counts[node] for node in nodes] for counts in (store.node_rows, store.node_nonzeros)]
-        room = memory_need(method, n, store.d, *sizes).room(memory, assignment.read_ahead)
+        room = memory_need(method, n, store.d, *sizes).room(memory, assignment.read_ahead, workers=True)
         self._hosting = Hosting(store, nodes, get_loss(assignment.loss), method, room)
         self._rows = self._hosting.rows
         self.samples: Samples = hosted_samples(method, self._c, self._rows)
@@ -74,6 +74,11 @@ class Host:
         self.reset()
         self._happen(no_events())  # compiles
         self._finish()
+
+    @property
+    def streams(self) -> bool:
+        """Whether rows are read again and again."""
+        return self._hosting.stream is not None
 
     def reset(self) -> None:
         """Go to the very start."""

@@ -29,7 +29,7 @@ class Hosting:
         if room is None or not isinstance(shards, ShardStore):
             self.rows: HostedRows = host(shards, nodes, loss, method.blocks)
             return
-        cache = RowCache(shards, nodes, loss, room.entries, method, _readers(method) if room.read_ahead else 1)
+        cache = RowCache(shards, nodes, loss, room.entries, method, readers(method) if room.read_ahead else 1)
         self.stream = Stream(cache, room.read_ahead)
         self.rows = self.stream.cache.rows
 
@@ -73,6 +73,6 @@ class Hosting:
             self.stream.close()
 
 
-def _readers(method: Method) -> int:
+def readers(method: Method) -> int:
     """How many threads read ahead: the steps need processors, too, but single rows take two reads each."""
     return max(2 if unit_rows(method) == 1 else 1, min(MOST_READERS, processors() // 2))

@@ -19,7 +19,6 @@ from numpy.typing import NDArray
 from dtoken.algorithms.contract import Arrays, Method, Models, Vector
 from dtoken.engine.draws import hosted_samples
 from dtoken.engine.executor import WAITING, executor
-from dtoken.engine.experiment import Experiment
 from dtoken.engine.hosting import Hosting
 from dtoken.engine.memory import Room
 from dtoken.engine.parts import Part, put_part, read_part, take_part, write_part
@@ -55,14 +54,6 @@ class LocalEngine:
         self._groups = balanced_groups(shards.node_nonzeros, threads)
         self._slots = [np.where(self._groups == group, self._numbers, -1) for group in range(threads)]
         self._pool = ThreadPoolExecutor(threads, "dtoken-engine")
-
-    def adopt(self, experiment: Experiment) -> None:
-        """Go to the very start of an experiment that differs from this one in its constants only."""
-        self._c = experiment.constants
-        if self._hosting.stream is not None:
-            self._hosting.stream.forget()
-        self.nodes, self.tokens = self._hosting.start(self._c)
-        self._traffic = one_host(len(self._numbers), len(self._token_numbers))
 
     def run(self, events: Events, start: Start | None = None, offset: int = 0) -> None:
         """Let ``events`` happen, soon; where they stand in the schedule does not matter here."""

@@ -22,6 +22,8 @@ from dtoken.problem.hosted import HostedRows
 MB = 1e6
 BUFFERS = 16_000_000  # events of three segments, and the plans made from them
 SAMPLE_BYTES = 16  # of a row: its number, and its entry in the alias table
+LIMIT_SHARE = 0.6  # of a worker's memory limit, for a run that has no budget of its own
+PYTHON = 250_000_000  # what Python, its libraries and compiled code take beside a budget
 LEAST_ENTRIES = 1 << 18  # of the arena, where there are as many: below, pieces are too short to be worth it
 
 SIZE = re.compile(
@@ -47,6 +49,7 @@ class MemoryNeed:
     largest: int  # entries that a single step uses
     state: int  # of nodes and tokens, and the copies that are measured
     tables: int  # what is kept of every row: label, norm, place, digest, and how it is drawn
+    in_blocks: bool = True  # steps use blocks of rows, or all rows of a node block by block
 
     @property
     def fixed(self) -> int:
@@ -63,24 +66,43 @@ class MemoryNeed:
         """The smallest budget."""
         return self.fixed + ENTRY_BYTES * min(max(2 * self.largest, LEAST_ENTRIES), self.nonzeros)
 
-    def room(self, budget: int | None, read_ahead: bool = True) -> Room | None:
-        """What a budget leaves for rows; None: all rows fit. InputError if it is too small."""
+    def room(self, budget: int | None, read_ahead: bool = True, workers: bool = False) -> Room | None:
+        """What a budget leaves for rows; None: all rows fit. InputError if it is too small.
+
+        Of a process that is one of several ``workers``, more of them are a remedy.
+        """
         if budget is None or self.everything <= budget:
             return None
         if budget < self.least:
-            raise InputError(self.refusal(budget))
+            raise InputError(self.refusal(budget, workers))
         return Room((budget - self.fixed) // ENTRY_BYTES, read_ahead)
 
-    def refusal(self, budget: int) -> str:
-        """Why a budget is too small, with the arithmetic."""
-        step = self.least - self.fixed
-        remedy = "fewer nodes" if self.largest < LEAST_ENTRIES else "more nodes, a method that draws samples"
+    def refusal(self, budget: int, workers: bool = False) -> str:
+        """Why a budget is too small, with the arithmetic, and what would help."""
+        remedies = [f"engine.memory>={math.ceil(1.1 * self.least / MB)}MB", *self._remedies(budget, workers)]
+        listed = remedies[0] if len(remedies) == 1 else f"{', '.join(remedies[:-1])}, or {remedies[-1]}"
         return (
             f"The state of {self.nodes:,} nodes with {self.features:,} features and {self.rows:,} rows needs "
             f"{show(self.state)}, the tables of the rows {show(self.tables)}, buffers {show(BUFFERS)} and the rows of "
-            f"two steps {show(step)}: {show(self.least)} of the {show(budget)} budget. Use "
-            f"engine.memory>={math.ceil(1.1 * self.least / MB)}MB, {remedy}, or more workers"
+            f"two steps {show(self._steps)}: {show(self.least)} of the {show(budget)} budget. Use {listed}"
         )
+
+    @property
+    def _steps(self) -> int:
+        """Bytes of the rows of two steps."""
+        return self.least - self.fixed
+
+    def _remedies(self, budget: int, workers: bool) -> list[str]:
+        """What else would bring the need below the budget; nothing does if that does not even hold the buffers."""
+        long_steps = self.largest > LEAST_ENTRIES // 2
+        found = []
+        if long_steps and self.fixed < budget:
+            found += ["smaller blocks"] if self.in_blocks else ["more nodes", "a method that draws samples"]
+        if BUFFERS + self._steps + self.tables < budget and not long_steps:
+            found.append("fewer nodes")
+        if BUFFERS + self._steps < budget and workers:
+            found.append("more workers")
+        return found
 
 
 def memory_need(
@@ -104,11 +126,12 @@ def memory_need(
     copies = (hosted + 2 * len(method.token_start(n))) * features * 8
     unit, by_units = unit_rows(method), method.draws_samples or bool(method.phases)
     drawn = SAMPLE_BYTES / unit if method.draws_samples else 0
-    densest = max((entries / max(1, m) for entries, m in zip(node_nonzeros, node_rows, strict=True)), default=0)
-    of_unit = math.ceil(unit * densest) if unit > 1 else 0
+    sizes = list(zip(node_rows, node_nonzeros, strict=True))
+    units = [math.ceil(min(1.0, unit / max(1, m)) * entries) for m, entries in sizes]
+    of_unit = max(units, default=0) if unit > 1 else 0
     largest = of_unit if by_units else max(node_nonzeros, default=0)
     tables = math.ceil((table_bytes(unit) + drawn) * rows)
-    return MemoryNeed(hosted, features, rows, sum(node_nonzeros), largest, kept + copies, tables)
+    return MemoryNeed(hosted, features, rows, sum(node_nonzeros), largest, kept + copies, tables, by_units)
 
 
 def _sizes_only(hosted: int, rows: int, features: int) -> HostedRows:
@@ -137,6 +160,10 @@ def parse_memory(key: str, value: int | float | str | None) -> int | None:
     size = int(float(found["number"]) * base ** " KMGTP".index((found["prefix"] or " ").upper()))
     if size <= 0:
         raise InputError(f"{key}={value} must be positive; null is no limit")
+    if size >= 2**63:
+        raise InputError(
+            f"{key}={value} is more memory than there can be; use for instance 300MB, or null for no limit"
+        )
     return size
 
 

@@ -70,6 +70,8 @@ class Stop:
         for name, value in given.items():
             if not value > 0:
                 raise InputError(f"stop.{name}={value} must be positive")
+            if name in ("jumps", "events") and value >= 2**63:
+                raise InputError(f"stop.{name}={value} is too large; use at most 2**63 - 1")
         if set(given) == {"suboptimality"}:
             raise InputError("stop.suboptimality may never be reached; set stop.passes, stop.jumps or stop.events, too")
 

@@ -1,5 +1,6 @@
 """What the parts of a run take on this machine, measured briefly before it: what ``algorithm.p_comm=auto`` goes by."""
 
+import math
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -7,10 +8,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dtoken.data.rows import RowBlock
+from dtoken.data.rows import RowBlock, cut
+from dtoken.data.store import ShardStore
 from dtoken.engine.assignment import subset
 from dtoken.engine.experiment import Experiment
+from dtoken.engine.hosting import readers
 from dtoken.engine.local import LocalEngine
+from dtoken.engine.row_cache import RowCache, Units, unit_rows
+from dtoken.errors import InputError
+from dtoken.problem.blocks import Blocks
 from dtoken.problem.shards import Shards
 from dtoken.schedule.events import LOCAL, NO_SAMPLE, NONE, VISIT, Events, no_events
 from dtoken.theory.local_work import Times, choose_p_comm
@@ -20,14 +26,17 @@ if TYPE_CHECKING:
 
 ENOUGH = 0.02  # seconds that can be measured well
 REPEATS = 3
+ENTRIES = 1 << 17  # of each of two nodes where memory is short: as many as the smallest budget has room for
 
 
 @dataclass(frozen=True)
 class _Some:
-    """A few nodes of a dataset."""
+    """The first rows of a few nodes of a dataset."""
 
     shards: Shards
     nodes: tuple[int, ...]
+    node_rows: tuple[int, ...]
+    node_nonzeros: tuple[int, ...]
     path: None = None
 
     @property
@@ -42,16 +51,34 @@ class _Some:
     def classes(self) -> bool:
         return self.shards.classes
 
-    @property
-    def node_rows(self) -> tuple[int, ...]:
-        return tuple(self.shards.node_rows[node] for node in self.nodes)
-
-    @property
-    def node_nonzeros(self) -> tuple[int, ...]:
-        return tuple(self.shards.node_nonzeros[node] for node in self.nodes)
-
     def blocks(self, node: int) -> Iterator[RowBlock]:
-        return self.shards.blocks(self.nodes[node])
+        return _first_rows(self.shards, self.nodes[node], self.node_rows[node])
+
+    @property
+    def share(self) -> float:
+        """Of the non-zeros of these nodes."""
+        return sum(self.node_nonzeros) / sum(self.shards.node_nonzeros[node] for node in self.nodes)
+
+
+def _some(shards: Shards, nodes: tuple[int, ...], sample: Blocks, entries: int | None) -> _Some:
+    """So many rows of ``nodes`` as have about ``entries`` non-zeros each, but at least a sample; None: all."""
+    rows, nonzeros = [], []
+    for node in nodes:
+        all_rows, all_entries = shards.node_rows[node], shards.node_nonzeros[node]
+        share = 1.0 if entries is None else min(1.0, entries / all_entries)
+        rows.append(min(all_rows, max(sample.rows, math.ceil(share * all_rows))))
+        nonzeros.append(sum(len(block.data) for block in _first_rows(shards, node, rows[-1])))
+        if nonzeros[-1] == 0:
+            rows[-1], nonzeros[-1] = all_rows, all_entries
+    return _Some(shards, nodes, tuple(rows), tuple(nonzeros))
+
+
+def _first_rows(shards: Shards, node: int, rows: int) -> Iterator[RowBlock]:
+    for block in shards.blocks(node):
+        yield cut(block, 0, min(rows, block.rows))
+        rows -= block.rows
+        if rows <= 0:
+            return
 
 
 @dataclass(frozen=True)
@@ -68,19 +95,32 @@ class Choice:
         return f"{self.value:.3g} chosen, balanced {balanced:.3g}: {times}"
 
 
-def choose(experiment: Experiment, engine: "LocalEngine | DaskEngine", threads: int, reads: bool) -> Choice:
-    """Choose a p_comm by what is measured now; ``threads`` are those of the local engine."""
-    if isinstance(engine, LocalEngine):
-        times, workers = measure_times(experiment, threads, reads), threads
+def choose(experiment: Experiment, threads: int, reads: bool, cluster: "DaskEngine | None" = None) -> Choice:
+    """Choose a p_comm by what is measured now.
+
+    Parameters
+    ----------
+    experiment
+        What is to be run.
+    threads
+        Of the local engine.
+    reads
+        Whether rows do not all fit into memory.
+    cluster
+        The engine, if it is not the local one.
+    """
+    if cluster is None:
+        times, workers = measure_times(experiment, threads, reads, ENTRIES if reads else None), threads
     else:
-        hop, workers = min(engine.hop_seconds, default=0.0), engine.workers
-        times = measure_times(experiment, 1, reads)._replace(hop=hop)
-    tokens = len(experiment.start.positions)
-    value = choose_p_comm(experiment.constants.balanced, times, tokens, experiment.law.jumps, workers)
+        hop, workers = min(cluster.hop_seconds, default=0.0), cluster.workers
+        times = measure_times(experiment, 1, reads, ENTRIES)._replace(hop=hop)
+    tokens, jumps = len(experiment.start.positions), experiment.law.jumps
+    samples = float(experiment.facts.samples.mean()) if experiment.method.draws_samples else 1.0
+    value = choose_p_comm(experiment.constants.balanced, times, tokens, jumps, workers, samples)
     return Choice(value, times._asdict(), workers)
 
 
-def measure_times(experiment: Experiment, threads: int, reads: bool) -> Times:
+def measure_times(experiment: Experiment, threads: int, reads: bool, entries: int | None = None) -> Times:
     """Times of the steps of an experiment on two of its nodes; a hop is one from thread to thread.
 
     Parameters
@@ -90,32 +130,58 @@ def measure_times(experiment: Experiment, threads: int, reads: bool) -> Times:
     threads
         Threads of the run; with one, tokens are never away.
     reads
-        Whether shards are read again and again.
+        Whether rows are read again and again.
+    entries
+        Non-zeros of each node that may be in memory; None: all.
     """
+    method, problem = experiment.method, experiment.problem
     nodes = tuple(np.flatnonzero(experiment.facts.samples)[:2].tolist())
-    some = _Some(experiment.problem.shards, nodes)
+    some = _some(problem.shards, nodes, method.blocks, entries)
     constants = subset(experiment.constants, np.array(nodes), experiment.n)
 
-    def engine(count: int) -> LocalEngine:
-        return LocalEngine(experiment.method, constants, some, experiment.problem.loss, count)
+    def seconds(kind: int, count: int) -> float:
+        with LocalEngine(method, constants, some, problem.loss, count) as engine:
+            engine.run(no_events())  # compiles
+            return _seconds_each(lambda steps: engine.run(_steps(kind, steps, some.n)))
 
-    with engine(1) as alone:
-        alone.run(no_events())  # compiles
-        local = _seconds_each(lambda count: alone.run(_steps(LOCAL, count, some.n)))
-        visit = _seconds_each(lambda count: alone.run(_steps(VISIT, count, some.n)))
-    hop = 0.0
+    local, visit, hop = seconds(LOCAL, 1), seconds(VISIT, 1), 0.0
+    if not method.draws_samples:
+        local /= some.share
     if threads > 1 and some.n > 1:
-        with engine(2) as pair:
-            hop = max(0.0, _seconds_each(lambda count: pair.run(_steps(VISIT, count, 2))) - visit)
-    return Times(local, visit, hop, _read_seconds(some) if reads else 0.0)
+        hop = max(0.0, seconds(VISIT, 2) - visit)
+    return Times(local, visit, hop, _read_seconds(experiment, nodes[0]) if reads else 0.0)
 
 
-def _read_seconds(some: _Some) -> float:
+def _read_seconds(experiment: Experiment, node: int) -> float:
+    """Seconds of bringing in what a local step uses."""
+    method, store = experiment.method, experiment.problem.shards
+    if not isinstance(store, ShardStore):
+        return 0.0
+    rows, nonzeros = store.node_rows[node], store.node_nonzeros[node]
+    share = min(1.0, 2 * unit_rows(method) / rows)
+    arguments = (method, readers(method))
+    try:
+        entries = 2 * max(math.ceil(share * nonzeros), ENTRIES)
+        cache = RowCache(store, [node], experiment.problem.loss, entries, *arguments)
+    except InputError:  # a block with more than twice the entries of the others
+        cache = RowCache(store, [node], experiment.problem.loss, 2 * nonzeros, *arguments)
+    try:
+        units = np.arange(cache.first[-1])
+        cache.commit(cache.load(units[:1]))  # compiles
+        pieces = 2 * -(-nonzeros // cache.piece)
+        whole = not method.draws_samples
+        parts = np.array_split(units, pieces) if whole else [units[k::pieces] for k in range(pieces)]
+        return min(_loading(cache, part) for part in parts[:REPEATS]) * (len(units) if whole else 1)
+    finally:
+        cache.close()
+
+
+def _loading(cache: RowCache, units: Units) -> float:
+    """Seconds of bringing in units that are not in memory, each."""
+    units = units[: np.searchsorted(np.cumsum(cache.sizes(units)), cache.piece, "right")]
     began = time.perf_counter()
-    for node in range(some.n):
-        for _ in some.blocks(node):
-            pass
-    return (time.perf_counter() - began) / some.n
+    cache.commit(cache.load(units))
+    return (time.perf_counter() - began) / max(1, len(units))
 
 
 def _seconds_each(run: Callable[[int], None]) -> float:

@@ -26,6 +26,7 @@ from dtoken.compiled import package_digest
 from dtoken.engine.assignment import Assignment, Stretch, Tally
 from dtoken.engine.channel import Address, Encryption, Listener
 from dtoken.engine.host import Host
+from dtoken.engine.memory import LIMIT_SHARE
 from dtoken.engine.parts import Part, read_part, write_part
 from dtoken.engine.recorder import Measurement
 from dtoken.errors import InputError, RunError
@@ -33,7 +34,6 @@ from dtoken.schedule.samples import Samples
 
 LEASE_SECONDS = 900.0  # a run whose driver was not heard of for so long is forgotten
 ALL_GENERATIONS = 2**62
-LIMIT_SHARE = 0.6  # of a worker's memory limit, for a run that has no budget of its own
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -166,20 +166,23 @@ def _encryption(worker: Worker) -> Encryption | None:
 
 
 @answering
-async def host_nodes(assignment: Assignment, me: int, dask_worker: Worker) -> int:
-    """Load the nodes that are placed here; the ones of an earlier assignment are forgotten."""
+async def host_nodes(assignment: Assignment, me: int, dask_worker: Worker) -> bool:
+    """Load the nodes that are placed here; the ones of an earlier assignment are forgotten.
+
+    True: their rows do not all fit into memory.
+    """
     seat = _seat(dask_worker, assignment.run)
     memory = assignment.memory or _share(dask_worker)
 
-    def load() -> int:
+    def load() -> bool:
         before = seat.host
         if before and before.me == me and np.array_equal(before.assignment.placement, assignment.placement):
             before.disconnect()
-            return len(before.nodes)
+            return before.streams
         del before
         seat.release()  # the memory of the old one is free before the new one is loaded
         seat.host = Host(assignment, me, seat.listener, memory)
-        return len(seat.host.nodes)
+        return seat.host.streams
 
     return await _in_thread(seat, load)
 

@@ -1,12 +1,16 @@
 """The user's own graph, from a text file with one edge per line."""
 
 from pathlib import Path
-
-import networkx as nx
+from typing import TYPE_CHECKING
 
 from dtoken.errors import InputError
 from dtoken.graph.checks import enough
 from dtoken.graph.topology import Topology, adjacency_of
+
+if TYPE_CHECKING:
+    import networkx as nx
+else:
+    from dtoken.graph.lazy import nx
 
 
 def edge_list(n: int, path: str | Path, directed: bool = False) -> Topology:

@@ -1,13 +1,16 @@
 """Topologies without chance: each is one function of the number of nodes and its own few parameters."""
 
 from collections.abc import Sequence
-from typing import Any
-
-import networkx as nx
+from typing import TYPE_CHECKING, Any
 
 from dtoken.errors import InputError
 from dtoken.graph.checks import enough, lattice, whole
 from dtoken.graph.topology import Topology, adjacency_of
+
+if TYPE_CHECKING:
+    import networkx as nx
+else:
+    from dtoken.graph.lazy import nx
 
 
 def _undirected(kind: str, graph: "nx.Graph[Any]", **params: Any) -> Topology:

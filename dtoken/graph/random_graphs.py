@@ -6,14 +6,18 @@ the parameters are refused, because a run would need luck.
 
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import networkx as nx
 import numpy as np
 
 from dtoken.errors import InputError
 from dtoken.graph.checks import enough, real, whole
 from dtoken.graph.topology import Topology, adjacency_of
+
+if TYPE_CHECKING:
+    import networkx as nx
+else:
+    from dtoken.graph.lazy import nx
 
 TRIES = 100  # draws before a random graph is refused
 

@@ -7,9 +7,8 @@ list of its parameters and defaults.
 import difflib
 import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import networkx as nx
 import numpy as np
 
 from dtoken.errors import InputError
@@ -18,6 +17,11 @@ from dtoken.graph.edge_list import edge_list
 from dtoken.graph.fixed import barbell, complete, directed_cycle, grid, hypercube, path, ring, star, torus
 from dtoken.graph.random_graphs import directed_random, erdos_renyi, geometric, random_regular
 from dtoken.graph.topology import Topology, adjacency_of, connected, written_out
+
+if TYPE_CHECKING:
+    import networkx as nx
+else:
+    from dtoken.graph.lazy import nx
 
 PERIOD = 10  # random rings of a time-varying graph unless said otherwise
 

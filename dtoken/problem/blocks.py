@@ -14,12 +14,14 @@ from numpy.typing import NDArray
 
 from dtoken.compiled import compiled
 from dtoken.data.rows import RowBlock, concatenate, cut
+from dtoken.errors import InputError
 from dtoken.problem.cache import cached
 from dtoken.problem.kernels import add_row, row_dot, squared_norms
 from dtoken.problem.shards import Shards, in_order
 
 Vector = NDArray[np.float64]
 
+MOST_ROWS = 2**31 - 1  # of a block: compiled code adds it to the number of a row
 LANCZOS_STEPS = 500  # far more than the largest eigenvalue needs
 CHECK = 4  # steps from one look at it to the next
 SETTLED = 1e-10  # relative change between two looks: it has converged
@@ -32,6 +34,10 @@ class Blocks:
 
     rows: int = 1  # of a block
     exact: bool = False  # smoothness by the largest eigenvalue; else by the sum of the rows'
+
+    def __post_init__(self) -> None:
+        if self.rows > MOST_ROWS:
+            raise InputError(f"algorithm.block_rows={self.rows} is more than any node has; use at most {MOST_ROWS}")
 
     def counts(self, rows: Iterable[int]) -> list[int]:
         """Blocks of nodes with so many rows each."""

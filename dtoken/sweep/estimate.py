@@ -4,9 +4,8 @@ import math
 from typing import NamedTuple
 
 from dtoken.config.settings import Settings
-from dtoken.engine.memory import parse_memory
 from dtoken.errors import InputError, RunError
-from dtoken.estimate import data_sizes, memory_estimate
+from dtoken.estimate import data_sizes, memory_budget, memory_estimate
 
 
 class Estimate(NamedTuple):
@@ -31,7 +30,7 @@ def estimate(settings: Settings) -> Estimate:
         return Estimate(None, None)  # the run will say what is wrong
     if need is None or sizes is None:
         return Estimate(None, None)
-    budget = parse_memory("engine.memory", settings.engine.memory)
+    budget = memory_budget(settings)
     memory = need.everything if budget is None else min(need.everything, budget)
     passes = settings.stop.passes
     return Estimate(float(memory), None if passes is None else float(math.ceil(passes * sum(sizes[1]))))

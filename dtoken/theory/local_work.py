@@ -20,14 +20,32 @@ class Times(NamedTuple):
     local: float  # a local step
     visit: float  # what a node does at a visit
     hop: float  # a jump of a token to a node that others compute for
-    read: float = 0.0  # of a node's shard, where it is not kept in memory from visit to visit
+    read: float = 0.0  # of what a local step uses, a sample or a whole node, where rows are not all in memory
 
 
-def choose_p_comm(balanced: float, times: Times, tokens: int, jumps: int, workers: int) -> float:
-    """The smallest p_comm, down to a quarter of the balanced one, with which nodes only compute while tokens are away.
+def reads_a_visit(p_comm: float, samples: float) -> float:
+    """Samples of a node that are used at all between two of its visits, on average: at most so many are read.
 
-    A step takes (p_comm visit + p_comp local) / workers of computing, and p_comm times what tokens are away: jumps, of
-    which several tokens make several at a time, or reading ahead for the next visit, whichever is slower.
+    Between two visits a node uses each of its m samples before the next visit with probability p_comp / m against
+    p_comm. Where a step uses all rows of a node, these are its only sample.
+
+    Examples
+    --------
+    >>> reads_a_visit(0.5, 1), reads_a_visit(0.01, 1)  # whole nodes: once a visit, unless there was no step
+    (0.5, 0.99)
+    >>> round(reads_a_visit(0.5, 1000), 3), round(reads_a_visit(0.01, 1000), 1)  # about one a local step, if few are
+    (0.999, 90.1)
+    """
+    p_comp = 1 - p_comm
+    return p_comp * samples / (p_comp + samples * p_comm)
+
+
+def choose_p_comm(balanced: float, times: Times, tokens: int, jumps: int, workers: int, samples: float = 1.0) -> float:
+    """The smallest p_comm, down to a quarter of the balanced one, that promises no longer run than the balanced one.
+
+    Computing, jumps and reading ahead go on at the same time, and the slowest of them sets the pace. Below the balanced
+    p_comm progress is by visits. A visit takes (visit + p_comp / p_comm local) / workers of computing, the jumps before
+    it, of which several tokens make several at a time, and reading what the node uses until then.
 
     Parameters
     ----------
@@ -39,6 +57,8 @@ def choose_p_comm(balanced: float, times: Times, tokens: int, jumps: int, worker
         K, and jumps of a token before a visit.
     workers
         Threads or processes that compute at the same time.
+    samples
+        Of a node, on average; 1 where a step uses all its rows.
 
     Examples
     --------
@@ -46,12 +66,20 @@ def choose_p_comm(balanced: float, times: Times, tokens: int, jumps: int, worker
     0.05263157894736842
     >>> choose_p_comm(0.2, Times(local=1e-6, visit=2e-6, hop=0.0), tokens=1, jumps=1, workers=2)
     0.2
+    >>> choose_p_comm(0.2, Times(local=1e-6, visit=2e-6, hop=1e-5, read=1.0), tokens=1, jumps=1, workers=2)
+    0.2
     """
-    away = max(jumps * times.hop / tokens, times.read)
     local, visit = times.local / workers, times.visit / workers
-    if balanced * away <= balanced * visit + (1 - balanced) * local:
+    computing = visit + local * (1 - balanced) / balanced
+    reading = reads_a_visit(balanced, samples) * times.read
+    pace = max(computing, reading, jumps * times.hop / tokens)
+    if pace in (computing, reading):  # both take longer with any smaller p_comm
         return balanced
-    return max(local / (away - visit + local), LEAST * balanced)
+    as_long = local / (pace - visit + local)  # with this p_comm computing takes as long as the jumps
+    if samples * times.read > pace:
+        rest = samples - pace / times.read
+        as_long = max(as_long, rest / (rest + samples * pace / times.read))  # and reading
+    return min(balanced, max(as_long, LEAST * balanced))
 
 
 class Work(NamedTuple):
@@ -59,10 +87,10 @@ class Work(NamedTuple):
 
     gradients: float
     jumps: float
-    reads: float  # of shards, at most: one a visit
+    reads: float  # of rows, at most: those that are used between two visits of a node, once for each visit
 
 
-def work(p_comm: float, balanced: float, rate: float, gradients: float, jumps: int) -> Work:
+def work(p_comm: float, balanced: float, rate: float, gradients: float, jumps: int, samples: float) -> Work:
     """What a factor e takes.
 
     Parameters
@@ -72,13 +100,15 @@ def work(p_comm: float, balanced: float, rate: float, gradients: float, jumps: i
     balanced, rate
         The balanced p_comm, and the contraction of a step with it.
     gradients
-        Of a local step, on average.
+        Of a local step, on average: rows of a sample.
     jumps
         Of a token before a visit.
+    samples
+        Of a node, on average; 1 where a step uses all its rows.
     """
     steps = 1 / -math.log1p(-rate * rate_share(p_comm, balanced))
     visits = steps * p_comm
-    return Work(steps * (1 - p_comm) * gradients, visits * jumps, visits)
+    return Work(steps * (1 - p_comm) * gradients, visits * jumps, visits * reads_a_visit(p_comm, samples) * gradients)
 
 
 def rate_share(p_comm: float, balanced: float) -> float:

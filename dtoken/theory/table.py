@@ -31,7 +31,7 @@ from dtoken.schedule.clock import Costs
 from dtoken.schedule.events import DELIVER, LOCAL, MOVE, VISIT, Events
 from dtoken.schedule.rounds import RandomRounds, Rounds
 from dtoken.schedule.stream import Law, Schedule
-from dtoken.theory.local_work import PARTS, rate_share, work
+from dtoken.theory.local_work import PARTS, Work, rate_share, work
 
 SPECTRUM_NODES = 500  # nodes up to which the spectral gap of a walk is quick to compute
 BASIS, PAPER_BASIS = "basis", "basis of the paper's rate"  # the rows in words
@@ -220,16 +220,28 @@ def theory_table(
 
 
 def _local_work(planned: Planned, rate: float) -> dict[str, float | str]:
-    """What more local steps between visits would cost and save, for methods that can be told so."""
+    """What more local steps between visits would cost in gradients and save in jumps and reads, if they can be chosen.
+
+    Rows are read at most once between two visits of their node, if there is memory for so many and no more.
+    """
     c, law = planned.constants, planned.law
     if not hasattr(c, "balanced") or c.p_comp == 0 or law.p_meet > 0:
         return {}
     rate /= rate_share(c.p_comm, c.balanced)
     gradients = float(law.nodes @ planned.costs.expected().local)
-    table: dict[str, float | str] = {}
+    samples = float(planned.facts.samples.mean()) if planned.method.draws_samples else 1.0
+
+    def with_p_comm(p_comm: float) -> Work:
+        return work(p_comm, c.balanced, rate, gradients, law.jumps, samples)
+
+    table: dict[str, float | str] = {"local steps a visit": c.p_comp / c.p_comm}
+    table["rows read per factor e"] = with_p_comm(c.p_comm).reads
     for part in PARTS:
-        found = work(c.balanced / part, c.balanced, rate, gradients, law.jumps)
-        table |= {f"{name} per factor e, p_comm balanced / {part}": value for name, value in found._asdict().items()}
+        found, which = with_p_comm(c.balanced / part), f"p_comm balanced / {part}"
+        table[f"gradients per factor e, {which}"] = found.gradients
+        table[f"jumps per factor e, {which}"] = found.jumps
+        table[f"rows read per factor e, {which}"] = found.reads
+        table[f"rows read a gradient, {which}"] = found.reads / found.gradients
     return table
 
 

@@ -13,8 +13,12 @@ import dtoken
 from dtoken.algorithms.tavr import TAVR
 from dtoken.algorithms.token import Token
 from dtoken.algorithms.tvr import TVR
-from dtoken.engine import timing
+from dtoken.data.ingest import ingest
+from dtoken.data.partition import Partition
+from dtoken.data.synthetic import Synthetic
+from dtoken.engine import memory, timing
 from dtoken.engine.experiment import Experiment
+from dtoken.engine.memory import memory_need
 from dtoken.errors import InputError
 from dtoken.theory.local_work import Times
 from tests.algorithms import test_tavr
@@ -152,7 +156,46 @@ def test_measured_times() -> None:
     alone = timing.measure_times(Experiment(*arguments), threads=1, reads=False)
     assert min(alone.local, alone.visit) > 0
     assert alone.hop == alone.read == 0.0
-    assert timing.measure_times(Experiment(*arguments), threads=2, reads=True).read > 0
+
+
+@pytest.mark.parametrize("method", [TVR(), TVR(block_rows=2), Token()], ids=repr)
+def test_times_are_measured_in_little_memory(tmp_path: Path, method: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where memory is short, on the first rows of two nodes; a step that uses all of them is scaled up."""
+    store = ingest(Synthetic(rows=4000, features=10), Partition(4), root=tmp_path)
+    case = setup(store, method)
+    arguments: Any = (case.problem, case.method, case.facts.walk, case.facts, case.constants, None, None, None, 0, None)
+    hosted: list[int] = []
+
+    class Engine(timing.LocalEngine):
+        def __init__(self, *given: Any) -> None:
+            super().__init__(*given)
+            hosted.append(len(self.rows.data))
+
+    monkeypatch.setattr(timing, "LocalEngine", Engine)
+    monkeypatch.setattr(timing, "_seconds_each", lambda run: run(10) or 1.0)
+    timing.measure_times(Experiment(*arguments), 1, reads=False)
+    assert max(hosted) == sum(store.node_nonzeros[:2])
+    hosted.clear()
+    times = timing.measure_times(Experiment(*arguments), 1, reads=True, entries=500)
+    assert max(hosted) <= 1000
+    assert times.read > 0
+    share = max(hosted) / sum(store.node_nonzeros[:2])
+    assert times.local == pytest.approx(1 / share if isinstance(method, Token) else 1.0)
+
+
+@pytest.mark.parametrize("fits", [True, False])
+def test_reads_count_where_rows_do_not_fit(tmp_path: Path, fits: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(memory, "BUFFERS", 0)
+    monkeypatch.setattr(memory, "LEAST_ENTRIES", 60)
+    settings: dict[str, Any] = {
+        "data": {"kind": "synthetic", "rows": 300, "features": 12, "store": tmp_path / "stores"},
+        "nodes": 3,
+        "algorithm": {"_target_": "tvr", "p_comm": "auto"},
+    }
+    need = memory_need(TVR(), 3, 12, [100] * 3, [1200] * 3)
+    engine = {"memory": need.everything if fits else need.least}
+    seconds = dtoken.run(**settings, engine=engine, stop={"passes": 2}).summary["p_comm"]["seconds"]
+    assert (seconds["read"] == 0.0) == fits
 
 
 class TestAuto:

@@ -114,6 +114,20 @@ def test_help_lists_groups_and_version_is_ours(dtoken: Dtoken) -> None:
     assert dtoken("--version").out.startswith("dtoken ")
 
 
+def test_cfg_job_says_what_memory_the_run_needs(dtoken: Dtoken) -> None:
+    """On standard error: standard output is the configuration alone."""
+    said = dtoken("--cfg", "job", "engine.memory=20MB")
+    assert said.status == 0
+    assert said.err.startswith("memory     20 MB: 0 MB state, ")
+    assert yaml.safe_load(said.out)["engine"]["memory"] == "20MB"
+    said = dtoken("--cfg", "job", "engine.memory=1MB")
+    assert (said.status, yaml.safe_load(said.out)["nodes"]) == (2, 4)
+    assert "16 MB of the 1 MB budget. Use engine.memory>=18MB." in said.err
+    said = dtoken("--cfg", "job", "data=svmlight", tiny=False)
+    assert (said.status, said.err) == (0, "")
+    assert not list(Path().iterdir())
+
+
 def test_hydra_help_and_info_work(dtoken: Dtoken) -> None:
     assert "Hydra" in dtoken("--hydra-help", tiny=False).out
     assert "dtoken://" in dtoken("--info", "searchpath").out

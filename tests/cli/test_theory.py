@@ -25,6 +25,12 @@ def column(out: str, place: int = -1) -> dict[str, str]:
     return found
 
 
+def test_a_budget_is_described(dtoken: Dtoken) -> None:
+    said = dtoken("theory=only", "engine.memory=20MB")
+    assert said.out.splitlines()[3].startswith("memory     20 MB: ")
+    assert "memory" not in dtoken("theory=only").out
+
+
 def test_one_run(dtoken: Dtoken) -> None:
     said = dtoken("theory=only", "algorithm.tokens=2", "record.accuracies=[1e-3]", "stop.suboptimality=1e-5")
     assert said.status == 0

@@ -15,7 +15,7 @@ from dtoken.data.partition import Partition
 from dtoken.data.remote import open_store
 from dtoken.data.store import DamagedStore, ShardStore
 from dtoken.data.synthetic import Synthetic
-from dtoken.errors import InputError, RunError
+from dtoken.errors import InputError
 
 SOURCE = {"kind": "synthetic", "rows": 200, "features": 12}
 
@@ -109,7 +109,9 @@ def test_faults_of_the_network_are_tried_again(url: str, tmp_path: Path, monkeyp
     monkeypatch.setattr(remote, "_filesystem", lambda protocol: flaky)
     assert open_store(url, tmp_path / "scratch").n == 4
     flaky.failures = remote.ATTEMPTS
-    with pytest.raises(RunError, match=r"memory://data/tiny.zarr/zarr.json cannot be read: the line is dead"):
+    with pytest.raises(
+        InputError, match=r"zarr.json cannot be read: the line is dead; check data.store, the network and "
+    ):
         open_store(url, tmp_path / "scratch")
 
 
@@ -153,3 +155,15 @@ def test_a_bucket(local: ShardStore, tmp_path: Path, monkeypatch: pytest.MonkeyP
     finally:
         remote._filesystem.cache_clear()
         server.stop()
+
+
+@pytest.mark.parametrize("location", ["s3://", "s3:///", "://bucket"])
+def test_a_url_of_nothing(location: str) -> None:
+    with pytest.raises(InputError, match=r"data\.store=.* names no store; use for instance s3://bucket/rcv1\.zarr"):
+        open_store(location)
+
+
+def test_a_scratch_that_cannot_be_written_is_wrong_input(url: str, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(InputError, match=r"cannot be written: .*; set data\.scratch to another folder"):
+        open_store(url, tmp_path / "file")

@@ -1,6 +1,7 @@
 """The Dask engine without faults: equal bits for every method on any number of workers, alone or beside others."""
 
 import logging
+import random
 import socket
 import ssl
 from collections.abc import Iterator
@@ -20,7 +21,7 @@ from dtoken.algorithms.tvr import TVR
 from dtoken.data.ingest import ingest
 from dtoken.data.partition import Partition
 from dtoken.data.rcv1_like import Rcv1Like
-from dtoken.data.store import ShardStore
+from dtoken.data.store import DamagedStore, ShardStore
 from dtoken.engine import timing, worker
 from dtoken.engine.channel import HELLO
 from dtoken.engine.dask_engine import DaskEngine
@@ -248,8 +249,16 @@ def test_workers_with_a_budget_give_the_same_bits(
     sizes = store.node_rows, store.node_nonzeros
     budget = memory_need(experiment.method, 4, store.d, *([counts[0], counts[1]] for counts in sizes)).least
     with local_engine(experiment, store) as local, DaskEngine(client, experiment, store.path, memory=budget) as engine:
+        assert engine.streams
         assert_equal(execute(experiment, local, events), execute(experiment, engine, events))
         assert state_of(local) == state_of(engine)
+    with DaskEngine(client, experiment, store.path, memory=budget) as engine:
+        file = store.path / f"nodes/{random.randrange(4)}/X/data/c/0"
+        content = file.read_bytes()
+        file.write_bytes(bytes([content[0] ^ 1]) * len(content))
+        with pytest.raises(DamagedStore, match=f"{file.relative_to(store.path)} is damaged: its checksum"):
+            execute(experiment, engine, 20_000)
+        file.write_bytes(content)
     with pytest.raises(InputError, match=r"The state of \d nodes .* Use engine.memory>=\d+MB"):
         DaskEngine(client, experiment, store.path, memory=budget // 2)
 

@@ -1,6 +1,8 @@
 """Budgets: what is needed, what is refused, and what a run with a budget leaves."""
 
 import json
+import random
+import time
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +22,8 @@ from dtoken.data.store import DamagedStore
 from dtoken.engine import memory
 from dtoken.engine.memory import MemoryNeed, memory_need, parse_memory
 from dtoken.errors import InputError
-from dtoken.estimate import memory_estimate, memory_line
+from dtoken.estimate import memory_estimate, memory_line, memory_text
+from dtoken.preparation import check_run
 
 MB = 10**6
 
@@ -76,9 +79,59 @@ def test_too_small_a_budget_is_refused_with_the_arithmetic() -> None:
         need.room(200 * MB)
     assert str(refused.value) == (
         "The state of 500 nodes with 47,236 features and 200,000 rows needs 386 MB, the tables of the rows 11 MB, "
-        "buffers 16 MB and the rows of two steps 3 MB: 416 MB of the 200 MB budget. Use engine.memory>=458MB, fewer "
-        "nodes, or more workers"
+        "buffers 16 MB and the rows of two steps 3 MB: 416 MB of the 200 MB budget. Use engine.memory>=458MB, or "
+        "fewer nodes"
     )
+
+
+def test_remedies_are_those_that_help() -> None:
+    def remedies(need: MemoryNeed, budget: int, workers: bool = False) -> str:
+        return need.refusal(budget, workers).partition("Use engine.memory>=")[2].partition("MB")[2]
+
+    need = paper_size()
+    assert remedies(need, 200 * MB, workers=True) == ", fewer nodes, or more workers"
+    assert remedies(need, 10 * MB, workers=True) == ""  # less than the buffers
+    assert remedies(paper_size(20, block_rows=400), need.least) == ", or fewer nodes"
+    blocks = memory_need(TVR(block_rows=3000), 20, 47_236, [3000] * 20, [219_000] * 20)
+    assert remedies(blocks, blocks.least - MB) == ", or smaller blocks"
+    nodes = memory_need(Token(), 2, 10, [10_000] * 2, [10**6] * 2)
+    assert remedies(nodes, nodes.least - MB) == ", more nodes, or a method that draws samples"
+
+
+def test_a_block_has_at_most_the_rows_of_a_node() -> None:
+    whole, more = (memory_need(TVR(block_rows=rows), 2, 10, [3000, 100], [219_000, 300]) for rows in (3000, 10**5))
+    assert whole.largest == more.largest == 219_000
+
+
+def test_a_node_of_which_nothing_is_known_is_not_estimated(tmp_path: Path) -> None:
+    settings = make_settings(data={"kind": "svmlight", "path": tmp_path / "a.svm", "store": tmp_path})
+    assert memory_text(settings) == "unknown until the data are ingested"
+    (tmp_path / "a.svm").write_text("+1 1:1\n-1 2:1\n")
+    assert memory_estimate(settings) is None
+    assert memory_text(settings) == "unknown until the data are ingested"
+
+
+def test_budgets_of_workers_are_checked_before_the_run(tmp_path: Path) -> None:
+    data = {"kind": "rcv1_like", "rows": 200_000, "store": tmp_path}
+    options: dict[str, Any] = {"data": data, "nodes": 500, "engine": "dask"}
+    little = {"kind": "local", "workers": 2, "memory": "300MB"}
+    with pytest.raises(InputError) as refused:
+        check_run(make_settings(**options, cluster=little))
+    assert str(refused.value) == (
+        "cluster.memory=300MB is too little for a worker: Python and its libraries take 250 MB, and 60% is for its "
+        "nodes, which need 217 MB at least. Use cluster.memory>=607MB"
+    )
+    check_run(make_settings(**options, cluster=little | {"memory": "607MB"}))
+    with pytest.raises(InputError, match=r"Use cluster\.memory>=607MB, or engine\.memory=250MB"):
+        check_run(make_settings(**options, cluster=little | {"memory": "500MB"}))
+    check_run(
+        make_settings(**options | {"engine": {"kind": "dask", "memory": "250MB"}}, cluster=little | {"memory": "500MB"})
+    )
+    with pytest.raises(InputError, match=r"cluster\.memory=lots is not a size"):
+        make_settings(**options, cluster=little | {"memory": "lots"})
+    with pytest.raises(InputError, match=r"of the 1 MB budget"):
+        check_run(make_settings(**options | {"engine": {"kind": "dask", "memory": "1MB"}}))
+    check_run(make_settings(**options, cluster={"kind": "local", "workers": 2, "memory": "1GB"}))
 
 
 @pytest.mark.parametrize(("text", "size"), [("300MB", 300 * MB), ("2 GiB", 2 * 2**30), (5000, 5000), (None, None)])
@@ -106,6 +159,7 @@ def test_the_estimate_needs_no_data(tmp_path: Path) -> None:
     need = memory_estimate(make_settings(**options, engine={"memory": "1GB"}))
     assert need is not None
     assert need.state == paper_size().state
+    assert need.nonzeros == 500 * 400 * 73
     workers = memory_estimate(make_settings(**options, engine="dask", cluster={"kind": "local", "workers": 4}))
     assert workers is not None
     assert workers.nodes == 125
@@ -138,6 +192,39 @@ def test_a_run_leaves_its_memory(tmp_path: Path, tiny_buffers: None) -> None:
     assert "at a time" in line
 
 
+def test_memory_is_noted_from_the_start(tmp_path: Path, tiny_buffers: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is there only while the run is prepared is in the notes."""
+    from dtoken import memory_samples, preparation
+
+    monkeypatch.setattr(memory_samples, "EVERY", 0.005)
+    optimum = preparation.prepare
+
+    def with_ballast(*arguments: Any) -> Any:
+        ballast = np.ones(40_000_000)
+        time.sleep(0.1)
+        found = optimum(*arguments)
+        del ballast
+        return found
+
+    monkeypatch.setattr(preparation, "prepare", with_ballast)
+    run(tmp_path, engine={"memory": 10**6}, directory=tmp_path / "run")
+    resident = pd.read_parquet(tmp_path / "run" / "memory.parquet").resident
+    assert resident.max() > resident.iloc[-1] + 200 * MB
+
+
+def test_a_peak_is_never_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
+    from dtoken import memory_samples
+
+    monkeypatch.setattr(memory_samples, "EVERY", 0.001)
+    monkeypatch.setattr(memory_samples, "MOST", 8)
+    sizes = iter([1, 2, 900, *range(3, 10**6)])
+    monkeypatch.setattr(memory_samples.MemorySamples, "_take", lambda self: self.taken.append((0.0, next(sizes))))
+    with memory_samples.MemorySamples() as samples:
+        time.sleep(0.2)
+    assert len(samples.taken) <= 10
+    assert max(size for _, size in samples.taken) == 900
+
+
 def test_a_budget_that_is_too_small_is_refused_before_any_work(tmp_path: Path, tiny_buffers: None) -> None:
     with pytest.raises(InputError, match=r"of the 0 MB budget\. Use engine\.memory>="):
         run(tmp_path, engine={"memory": 1000}, directory=tmp_path / "run")
@@ -145,11 +232,13 @@ def test_a_budget_that_is_too_small_is_refused_before_any_work(tmp_path: Path, t
     assert not list((tmp_path / "stores").glob("*.facts"))  # no constants, no optimum
 
 
+@pytest.mark.parametrize("seed", range(3))
 def test_damage_keeps_the_checkpoint_and_a_mended_run_goes_on(
-    tmp_path: Path, tiny_buffers: None, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, tiny_buffers: None, monkeypatch: pytest.MonkeyPatch, seed: int
 ) -> None:
-    expected = run(tmp_path)
-    file = next((tmp_path / "stores").glob("*.zarr")) / "nodes/1/X/data/c/0"
+    expected, chance = run(tmp_path), random.Random(seed)
+    damaged, after = f"nodes/{chance.randrange(3)}/X/{chance.choice(['data', 'indices'])}/c/0", chance.randint(2, 5)
+    file = next((tmp_path / "stores").glob("*.zarr")) / damaged
     content = file.read_bytes()
     records = 0
     from dtoken.engine.local import LocalEngine
@@ -160,7 +249,7 @@ def test_damage_keeps_the_checkpoint_and_a_mended_run_goes_on(
         nonlocal records
         found = measure(self, *arguments)
         records += 1
-        if records == 4:
+        if records == after:
             file.write_bytes(bytes([content[0] ^ 1]) + content[1:-1] + b"!")
         return found
 
@@ -172,7 +261,7 @@ def test_damage_keeps_the_checkpoint_and_a_mended_run_goes_on(
     }
     with monkeypatch.context() as patch:
         patch.setattr(LocalEngine, "measure", measure_and_damage)
-        with pytest.raises(DamagedStore, match=r"nodes/1/X/data/c/0 is damaged: its checksum does not match"):
+        with pytest.raises(DamagedStore, match=f"{damaged} is damaged: its checksum does not match"):
             run(tmp_path, **options)
     assert json.loads((tmp_path / "run" / "summary.json").read_text())["status"] == "failed"
     assert (tmp_path / "run" / "checkpoint.zarr").exists()

@@ -4,6 +4,7 @@ import os
 import random
 import shutil
 import time
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -83,20 +84,41 @@ def happen(engine: LocalEngine, events: Events) -> None:
     engine.settle()
 
 
+def happen_and_measure(engine: LocalEngine, events: Events) -> None:
+    """Twice: the rows of a chunk may have been kept in memory for the first time."""
+    for _ in range(2):
+        happen(engine, events)
+        engine.measure(float(events.at[-1]), np.ones(FEATURES))
+
+
 class Trouble:
-    """Opens files slowly, or not at all the first time, as a random number says."""
+    """Files that are slow, or cannot be opened or read the first times, as random numbers say."""
 
     def __init__(self, seed: int, slow: float, failing: float) -> None:
         self._random, self._slow, self._failing = random.Random(seed), slow, failing
-        self._seen: set[str] = set()
-        self._open = row_files.open_for_reading
+        self._seen: set[Path] = set()
+        self._failures: Counter[Any] = Counter()
+        self._open, self._read = row_files.open_for_reading, row_files._read
 
-    def __call__(self, path: Path) -> int:
+    def open(self, path: Path) -> int:
+        self._wait()
+        first = path not in self._seen
+        self._seen.add(path)
+        return -1 if first and self._random.random() < self._failing else self._open(path)
+
+    def _wait(self) -> None:
         if self._random.random() < self._slow:
             time.sleep(0.002)
-        first = str(path) not in self._seen
-        self._seen.add(str(path))
-        return -1 if first and self._random.random() < self._failing else self._open(path)
+
+    def read(self, spans: Any, start: int, stop: int, *where: Any) -> int:
+        """As the compiled one: the first span that failed; no span does so more than twice."""
+        self._wait()
+        bad = self._random.randrange(start, stop) if start < stop else stop
+        what = (int(spans.node[bad]), int(spans.entry[bad])) if start < stop else None
+        if what and self._failures[what] < 2 and self._random.random() < self._failing:
+            self._failures[what] += 1
+            return int(self._read(spans, start, bad, *where))  # bad, or one before it
+        return int(self._read(spans, start, stop, *where))
 
 
 @settings(max_examples=25)
@@ -113,7 +135,8 @@ def test_any_budget_gives_the_same_bits(store: ShardStore, data: st.DataObject) 
     case = setup(store, method, graph="complete")
     expected = state_after(case, None, 1, [])
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(row_files, "open_for_reading", trouble)
+        patch.setattr(row_files, "open_for_reading", trouble.open)
+        patch.setattr(row_files, "_read", trouble.read)
         patch.setattr(row_cache, "PIECE_ENTRIES", max(piece, FEATURES * row_cache.unit_rows(method)))
         found = state_after(case, room, threads, cuts)
     for x, y in zip(expected, found, strict=True):
@@ -187,6 +210,69 @@ def test_damage_during_a_run_is_named(store: ShardStore, kind: str, method: Any,
         _damage(file, kind)
         with pytest.raises(DamagedStore, match=r"nodes/2/X/indices/c/1 (is damaged|has \d+ bytes)"):
             happen(engine, events)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_damage_anywhere_is_named(store: ShardStore, seed: int, tmp_path: Path) -> None:
+    """Any file of the rows, any method and budget that cannot hold all: what is read again is never wrong."""
+    chance = random.Random(seed)
+    method = chance.choice([*DRAWING, *WHOLE])
+    case = setup(_copy(store, tmp_path / "copy.zarr"), method, graph="complete")
+    node, name = chance.randrange(NODES), chance.choice(["data", "indices"])
+    folder = case.shards.path / f"nodes/{node}/X/{name}/c"
+    file = chance.choice(sorted(path for path in folder.iterdir() if path.name.isdigit()))
+    least = 2 * FEATURES * method.blocks.rows if method.draws_samples else 2 * max(store.node_nonzeros)
+    room = Room(chance.randint(least, max(least, sum(store.node_nonzeros) // 3)), chance.random() < 0.5)
+    arguments = (method, case.constants, case.shards, case.problem.loss, chance.randint(1, 3), room)
+    with LocalEngine(*arguments) as engine:
+        _damage(file, chance.choice(["changed", "truncated"]))
+        with pytest.raises(DamagedStore, match=rf"nodes/{node}/X/{name}/c/{file.name} (is damaged|has \d+ bytes)"):
+            happen_and_measure(engine, case.events(400))
+
+
+def test_rows_that_never_can_be_read_are_named(store: ShardStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The files are fine, and yet the reads of one node fail, again and again."""
+    case = setup(store, TVR(tokens=2))
+    read, attempts = row_files._read, Counter[int]()
+
+    def failing(spans: Any, start: int, stop: int, *where: Any) -> int:
+        bad = [k for k in range(start, stop) if spans.node[k] == 3]
+        attempts.update(int(spans.entry[k]) for k in bad[:1])
+        return int(read(spans, start, bad[0] if bad else stop, *where))
+
+    with LocalEngine(case.method, case.constants, store, case.problem.loss, 1, Room(100)) as engine:
+        monkeypatch.setattr(row_files, "_read", failing)
+        with pytest.raises(DamagedStore, match=r"nodes/3/X cannot be read, or is not what it was at the start"):
+            happen(engine, case.events(200))
+    assert max(attempts.values()) > row_files.ATTEMPTS
+
+
+def test_a_file_that_comes_back_is_no_damage(store: ShardStore, tmp_path: Path) -> None:
+    """Too short at one attempt, whole at the next: the bits are those of an undisturbed run."""
+    case = setup(_copy(store, tmp_path / "copy.zarr"), TVR(tokens=2))
+    expected = state_after(setup(store, TVR(tokens=2)), None, 1, [])
+    files = [file for file in case.shards.path.glob("nodes/*/X/*/c/*") if file.name.isdigit()]
+    contents = {file: file.read_bytes() for file in files}
+    attempts: list[int] = []
+
+    def restore(attempt: int) -> None:
+        attempts.append(attempt)
+        if attempt == 2:
+            for file, content in contents.items():
+                file.write_bytes(content)
+
+    events = case.events(400)
+    with LocalEngine(case.method, case.constants, case.shards, case.problem.loss, 1, Room(100, False)) as engine:
+        for file in files:
+            os.truncate(file, 8)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(row_files, "pause", restore)
+            happen(engine, events)
+        measured = engine.measure(float(events.at[-1]), np.ones(FEATURES))
+        found = [*engine.nodes, *engine.tokens, measured.values, measured.distances]
+    assert 2 in attempts
+    for x, y in zip(expected, found, strict=True):
+        assert np.array_equal(x, y)
 
 
 def test_what_never_can_be_read_is_named(store: ShardStore, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,6 +1,8 @@
 """Topologies against networkx and counting; every refusal is one sentence with a remedy."""
 
 import pickle
+import subprocess
+import sys
 from pathlib import Path
 
 import networkx as nx
@@ -199,3 +201,12 @@ def test_edge_list_needs_a_readable_file_and_a_way_back(tmp_path: Path):
     (tmp_path / "binary").write_bytes(b"\xff\xfe\x00")
     with pytest.raises(InputError, match="not a text file"):
         build("edge_list", 3, path=tmp_path / "binary")
+
+
+def test_a_complete_graph_needs_no_networkx() -> None:
+    """It takes memory that is missing elsewhere."""
+    code = (
+        "import sys; from dtoken.graph.topologies import build; build('complete', 3); print('networkx' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "False\n"

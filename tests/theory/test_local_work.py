@@ -12,7 +12,7 @@ from dtoken.algorithms.tavr import TAVR
 from dtoken.algorithms.token import Token
 from dtoken.algorithms.tvr import TVR
 from dtoken.theory.dual_descent import Sampling, dual_descent
-from dtoken.theory.local_work import LEAST, Times, choose_p_comm, rate_share, work
+from dtoken.theory.local_work import LEAST, Times, choose_p_comm, rate_share, reads_a_visit
 from dtoken.theory.table import predict, theory_table
 from tests.engine.small import setup, small_shards
 from tests.theory.test_table import Planned
@@ -20,11 +20,14 @@ from tests.theory.test_table import Planned
 seconds = st.floats(1e-7, 1e-1)
 
 
-def length(p: Any, balanced: float, times: Times, tokens: int, jumps: int, workers: int) -> Any:
-    """Seconds of a run by the proved contraction: computing or tokens, whichever takes longer, over progress a step."""
+def length(p: Any, balanced: float, times: Times, tokens: int, jumps: int, workers: int, samples: float) -> Any:
+    """Seconds of a run by the proved contraction: the slowest of computing, tokens and reads, over progress a step."""
     computing = (p * times.visit + (1 - p) * times.local) / workers
-    away = p * np.maximum(jumps * times.hop / tokens, times.read)
-    return np.maximum(computing, away) / np.minimum(p / balanced, (1 - p) / (1 - balanced))
+    between_visits = 1 / (p + (1 - p) / samples)  # steps in which a given sample of a node is used, or the node visited
+    reading = p * (1 - p) * between_visits * times.read
+    return np.maximum(computing, np.maximum(p * jumps * times.hop / tokens, reading)) / np.minimum(
+        p / balanced, (1 - p) / (1 - balanced)
+    )
 
 
 @given(
@@ -33,13 +36,14 @@ def length(p: Any, balanced: float, times: Times, tokens: int, jumps: int, worke
     tokens=st.integers(1, 8),
     jumps=st.integers(1, 5),
     workers=st.integers(1, 16),
+    samples=st.sampled_from([1.0, 30.0, 1e5]),
 )
 def test_no_other_p_comm_promises_a_shorter_run(
-    balanced: float, times: Times, tokens: int, jumps: int, workers: int
+    balanced: float, times: Times, tokens: int, jumps: int, workers: int, samples: float
 ) -> None:
-    chosen = choose_p_comm(balanced, times, tokens, jumps, workers)
+    setting = (balanced, times, tokens, jumps, workers, samples)
+    chosen = choose_p_comm(*setting)
     assert LEAST * balanced <= chosen <= balanced
-    setting = (balanced, times, tokens, jumps, workers)
     others = np.linspace(0.001, 0.999, 2000)
     best = length(chosen, *setting)
     assert best <= length(others, *setting).min() * (1 + 1e-9)
@@ -53,12 +57,12 @@ def test_no_other_p_comm_promises_a_shorter_run(
     slower=st.floats(1.0, 1e6),
     workers=st.integers(1, 16),
 )
-def test_slower_hops_and_reads_mean_more_local_steps(
+def test_slower_hops_mean_more_local_steps_and_slower_reads_do_not(
     balanced: float, times: Times, slower: float, workers: int
 ) -> None:
     chosen = choose_p_comm(balanced, times, 2, 1, workers)
     assert choose_p_comm(balanced, times._replace(hop=times.hop * slower), 2, 1, workers) <= chosen
-    assert choose_p_comm(balanced, times._replace(read=times.read * slower), 2, 1, workers) <= chosen
+    assert choose_p_comm(balanced, times._replace(read=times.read * slower), 2, 1, workers) >= chosen
     assert choose_p_comm(balanced, times._replace(local=times.local * slower), 2, 1, workers) >= chosen
     assert choose_p_comm(balanced, times, 4, 1, workers) >= chosen  # more tokens, less waiting
 
@@ -79,27 +83,42 @@ def test_share_of_the_contraction(share: float, K: int, L: float, n: int, m: int
     assert other.rho_comp <= (1 + 1e-12) / (1 + L)
 
 
+@pytest.mark.parametrize("samples", [1, 5, 40])
+@pytest.mark.parametrize("p_comm", [0.4, 0.05])
+def test_reads_are_what_a_node_uses_between_visits(samples: int, p_comm: float) -> None:
+    """Against drawn steps of one node: the number of its different samples from visit to visit."""
+    rng, used, found = np.random.default_rng(0), set(), []
+    for visit, sample in zip(rng.random(200_000) < p_comm, rng.integers(samples, size=200_000), strict=True):
+        if visit:
+            found.append(len(used))
+            used = set()
+        else:
+            used.add(int(sample))
+    assert np.mean(found) == pytest.approx(reads_a_visit(p_comm, samples), rel=0.03)
+
+
 @pytest.mark.parametrize("method", [TVR(tokens=2), TAVR(tokens=2), Token(), TVR(block_rows=4), TAVR(jumps=3)], ids=repr)
 def test_table_of_other_p_comm(method: Any) -> None:
     """Per factor e: as many visits for every p_comm below the balanced one, and gradients as (1 - p_comm) / p_comm."""
     planned = Planned(setup(small_shards(), method))
     balanced = planned.constants.balanced
-    table, found = theory_table(planned), []
+    table, visits, gradients, reads = theory_table(planned), [], [], []
     for part in (1, 2, 4, 8):
         other = Planned(setup(small_shards(), replace(method, p_comm=balanced / part)))
-        prediction = predict(other)
-        costs, local = prediction.costs(), float(other.law.nodes @ other.costs.expected().local)
+        costs, which = predict(other).costs(), f"p_comm balanced / {part}"
         assert costs is not None
-        assert prediction.rate is not None
-        rate = prediction.rate / rate_share(balanced / part, balanced)
-        mine = work(balanced / part, balanced, rate, local, other.law.jumps)
-        assert mine.gradients == pytest.approx(costs["gradients"], rel=1e-9)
-        assert mine.jumps == pytest.approx(costs["jumps"], rel=1e-9)
-        assert mine.reads == pytest.approx(costs["jumps"] / other.law.jumps, rel=1e-9)
-        found.append(mine)
-        for name, value in mine._asdict().items():
-            row = f"{name} per factor e, p_comm balanced / {part}"
-            assert table[row] == pytest.approx(value, rel=1e-9)
-            assert theory_table(other)[row] == pytest.approx(value, rel=1e-9)
-    assert found[-1].reads == pytest.approx(found[0].reads, rel=0.05)
-    assert found[-1].gradients > 7.5 * found[0].gradients
+        assert table[f"gradients per factor e, {which}"] == pytest.approx(costs["gradients"], rel=1e-9)
+        assert table[f"jumps per factor e, {which}"] == pytest.approx(costs["jumps"], rel=1e-9)
+        of_other = theory_table(other)
+        assert of_other["rows read per factor e"] == pytest.approx(of_other[f"rows read per factor e, {which}"])
+        for row in (row for row in table if "p_comm balanced" in row):
+            assert of_other[row] == pytest.approx(table[row], rel=1e-9)
+        visits.append(costs["jumps"] / other.law.jumps)
+        gradients.append(costs["gradients"])
+        reads.append(float(table[f"rows read per factor e, {which}"]))
+    assert visits[-1] == pytest.approx(visits[0], rel=0.05)
+    assert gradients[-1] > 7.5 * gradients[0]
+    assert reads[0] <= gradients[0]
+    assert 1 <= reads[-1] / reads[0] < 0.9 * gradients[-1] / gradients[0]  # a gradient takes fewer reads
+    if isinstance(method, Token):
+        assert reads[-1] <= visits[-1] * planned.facts.rows.max()  # a shard at most once a visit

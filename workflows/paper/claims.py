@@ -165,7 +165,7 @@ CLAIMS = (
         "gradients",
         "gradients of GD and Walkman below those of Token and EXTRA (worst ratio {})",
         below(("GD, all to all", "Walkman"), (*TOKEN, "EXTRA")),
-        "they are ahead at coarse accuracies only, Token begins later and falls faster; EXTRA is GD on the complete graph",
+        "they are ahead at coarse accuracies only: Token begins later and falls faster; EXTRA is GD on this graph",
     ),
     Claim(
         "TVR is more computationally efficient",

@@ -41,10 +41,8 @@ def panel(axes: Axes, curves: Curves, graph: str, column: str) -> None:
         if len(runs) > 1:
             low, high = np.min(crossings, axis=0), np.max(crossings, axis=0)
             axes.fill_betweenx(levels, low, high, color=colour, alpha=0.15, linewidth=0)
-    first = min(
-        run[column][1] for name in curves.names(graph) for run in curves.of(graph, name)
-    )  # after the start, at 0
-    axes.set(xscale="log", yscale="log", xlim=(first / 2, None), ylim=(curves.accuracy, 20))
+    second = [run[column][1] for name in curves.names(graph) for run in curves.of(graph, name)]  # the first is at 0
+    axes.set(xscale="log", yscale="log", xlim=(min(second) / 2, None), ylim=(curves.accuracy, 20))
     axes.grid(True, which="major", color="0.92")
 
 

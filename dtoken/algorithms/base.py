@@ -41,12 +41,6 @@ class SingleRows:
 WHOLE_NODES: Mapping[str, str] = MappingProxyType({"block_rows": "its steps need all rows of a node at once"})
 
 
-def check_block_rows(rows: int) -> None:
-    """Raise an InputError unless blocks of so many rows make sense."""
-    if rows < 1:
-        raise InputError(f"algorithm.block_rows={rows}, but a block has at least one row")
-
-
 @dataclass(frozen=True)
 class InBlocks:
     """A method whose steps use all rows of a node, block by block where memory does not hold them: see ``phases``.
@@ -63,7 +57,7 @@ class InBlocks:
 
     def __post_init__(self) -> None:
         super().__post_init__()  # type: ignore[misc]  # of the method that this is mixed into
-        check_block_rows(self.block_rows)
+        Blocks(self.block_rows)  # refuses numbers that make no sense
 
 
 @dataclass(frozen=True)

@@ -23,6 +23,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from dtoken.algorithms.allreduce import PATTERNS, VISITS, Tokens
 from dtoken.algorithms.base import InBlocks
 from dtoken.algorithms.contract import Facts, Models, Vector, check_choice
 from dtoken.algorithms.synchronous import RoundMethod
@@ -31,7 +32,7 @@ from dtoken.errors import InputError
 from dtoken.graph.topology import COMPLETE_TABLE_LIMIT
 from dtoken.problem.hosted import HostedRows, add_gradient
 from dtoken.schedule import rounds
-from dtoken.schedule.events import LOADING, concatenate
+from dtoken.schedule.events import concatenate
 from dtoken.schedule.stream import Schedule
 
 
@@ -54,13 +55,6 @@ class Nodes(NamedTuple):
     sent: NDArray[np.int64]  # (hosted,) whether the node's own gradient was sent; server: how many have come
 
 
-class Tokens(NamedTuple):
-    """State of the tokens."""
-
-    message: Vector  # (K, d) a sum of gradients
-    parts: NDArray[np.int64]  # (K,) how many
-
-
 @compiled
 def descend(c: Any, rows: Any, nodes: Any, i: int, first: int, stop: int, scratch: Vector) -> None:
     """Node i has the sum of all gradients: it takes the step, and its gradient at the new point, row by row."""
@@ -76,47 +70,6 @@ def descend(c: Any, rows: Any, nodes: Any, i: int, first: int, stop: int, scratc
 def local(c: Any, rows: Any, nodes: Any, i: int, r: int, t: float) -> None:
     """Node i takes a step with all its rows."""
     descend(c, rows, nodes, i, rows.first[i], rows.first[i + 1], rows.w)
-
-
-@compiled
-def all_to_all(c: Any, rows: Any, nodes: Any, tokens: Any, i: int, k: int, r: int, t: float) -> None:
-    """All nodes add up all gradients in the same order, their own when it is loaded for the second time."""
-    if r == LOADING and nodes.sent[i] == 0:
-        tokens.message[k] = nodes.g[i]
-        nodes.sent[i] = 1
-    else:
-        nodes.total[i] += tokens.message[k]
-
-
-@compiled
-def ring(c: Any, rows: Any, nodes: Any, tokens: Any, i: int, k: int, r: int, t: float) -> None:
-    """First lap: the token takes the node's gradient. Second lap: it hands out the sum."""
-    if nodes.sent[i] == 1:
-        nodes.total[i] = tokens.message[k]
-    elif tokens.parts[k] == c.n:
-        tokens.message[k] = nodes.g[i]
-        tokens.parts[k] = 1
-    else:
-        tokens.message[k] += nodes.g[i]
-        tokens.parts[k] += 1
-    nodes.sent[i] = 1
-
-
-@compiled
-def centralized(c: Any, rows: Any, nodes: Any, tokens: Any, i: int, k: int, r: int, t: float) -> None:
-    """Messages of one gradient are for the server, which adds them up; it sends the sum when all are there."""
-    if r == LOADING:
-        tokens.parts[k] = max(1, nodes.sent[i])
-        tokens.message[k] = nodes.total[i] if tokens.parts[k] == c.n > 1 else nodes.g[i]
-    elif tokens.parts[k] == c.n:
-        nodes.total[i] = tokens.message[k]
-    else:
-        nodes.total[i] += tokens.message[k]
-        nodes.sent[i] += 1
-
-
-VISITS: dict[str, Callable[..., None]] = {"all_to_all": all_to_all, "ring": ring, "centralized": centralized}
-PATTERNS = {"all_to_all": rounds.all_to_all, "ring": rounds.two_laps, "centralized": rounds.star}
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,7 @@ from typing import Any
 
 import numpy as np
 
-from dtoken.algorithms.base import SamplingMethod, check_block_rows
+from dtoken.algorithms.base import SamplingMethod
 from dtoken.algorithms.contract import Facts, Vector
 from dtoken.algorithms.dual import DualMethod, follow_margins, mix, move_margins
 from dtoken.compiled import compiled
@@ -89,7 +89,7 @@ class TVR(SamplingMethod, DualMethod):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_block_rows(self.block_rows)
+        Blocks(self.block_rows)  # refuses numbers that make no sense
 
     @property
     def blocks(self) -> Blocks:

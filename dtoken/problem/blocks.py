@@ -36,6 +36,8 @@ class Blocks:
     exact: bool = False  # smoothness by the largest eigenvalue; else by the sum of the rows'
 
     def __post_init__(self) -> None:
+        if self.rows < 1:
+            raise InputError(f"algorithm.block_rows={self.rows}, but a block has at least one row")
         if self.rows > MOST_ROWS:
             raise InputError(f"algorithm.block_rows={self.rows} is more than any node has; use at most {MOST_ROWS}")
 

@@ -94,7 +94,7 @@ def test_remedies_are_those_that_help() -> None:
     assert remedies(paper_size(20, block_rows=400), need.least) == ", or fewer nodes"
     blocks = memory_need(TVR(block_rows=3000), 20, 47_236, [3000] * 20, [219_000] * 20)
     assert remedies(blocks, blocks.least - MB) == ", or smaller blocks"
-    nodes = memory_need(Token(), 2, 10, [10_000] * 2, [10**6] * 2)
+    nodes = memory_need(Walkman(), 2, 10, [10_000] * 2, [10**6] * 2)
     assert remedies(nodes, nodes.least - MB) == ", more nodes, or a method that draws samples"
 
 

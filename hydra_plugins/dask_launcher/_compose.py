@@ -43,7 +43,7 @@ class Compositions:
         def merging_once(defaults: list[Any], repo: Any) -> DictConfig:
             choices = repr((defaults, _places(repo)))
             if choices not in merged:
-                merged[choices] = pickle.dumps(merge(defaults, repo))
+                merged[choices] = pickle.dumps(merge(defaults, _Copies(repo)))
             config: DictConfig = pickle.loads(merged[choices])
             return config
 
@@ -88,11 +88,25 @@ class _ReadOnce:
         self._places = _places(self._delegate)
 
     def load_config(self, config_path: str) -> Any:
-        """A file; a copy, because Hydra puts its nodes into what it composes, and merges later files into them."""
+        """A file; the copy protects ours from a loader that puts a schema into it."""
         key = self._places, config_path
         if key not in self._found:
             self._found[key] = self._delegate.load_config(config_path=config_path)
-        return copy.deepcopy(self._found[key])
+        return copy.copy(self._found[key])
+
+
+class _Copies:
+    """A repository of files to merge: Hydra puts their nodes into what it composes, and later files into them."""
+
+    def __init__(self, repository: Any) -> None:
+        self._delegate = repository
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._delegate, name)
+
+    def load_config(self, config_path: str) -> Any:
+        """A file that may be changed."""
+        return copy.deepcopy(self._delegate.load_config(config_path=config_path))
 
 
 def _places(repository: Any) -> str:

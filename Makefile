@@ -42,7 +42,7 @@ docs: $(VENV)/.installed-dev  ## check the documentation (links, examples, the r
 	$(BIN)/python -m pytest --quiet README.md docs
 
 SIZE ?= full
-bench: $(VENV)/.installed-test  ## measure everything, write the tables of docs/performance.md (SIZE=small: some minutes)
+bench: $(VENV)/.installed-bench  ## measure everything, write the tables of docs/performance.md (SIZE=small: some minutes)
 	$(BIN)/python benchmarks/suite.py --size $(SIZE)
 
 chaos: $(VENV)/.installed-test  ## kill a hundred Dask workers in runs of all methods; every result must stay the same
@@ -65,6 +65,10 @@ $(VENV)/.installed: pyproject.toml | $(BIN)/python
 $(VENV)/.installed-test: pyproject.toml | $(BIN)/python
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[test]'
 	@touch $@ $(VENV)/.installed
+
+$(VENV)/.installed-bench: pyproject.toml | $(BIN)/python
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[bench]'
+	@touch $@ $(VENV)/.installed $(VENV)/.installed-test
 
 $(VENV)/.installed-dev: pyproject.toml | $(BIN)/python
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'

@@ -3,7 +3,6 @@
 python benchmarks/sweep.py [--size full] [--json FILE]
 """
 
-import importlib.util
 import re
 import subprocess
 import sys
@@ -71,9 +70,8 @@ def main() -> None:
                 "ratio",
                 at_most=share if full else None,
             )
-        if importlib.util.find_spec("hydra_plugins.hydra_joblib_launcher"):
-            taken, _ = sweep(folder, jobs, "hydra/launcher=joblib", "hydra.launcher.n_jobs=2")
-            figures.add(f"{jobs} jobs, joblib with 2 processes, against basic", taken / basic, "ratio")
+        taken, _ = sweep(folder, jobs, "hydra/launcher=joblib", "hydra.launcher.n_jobs=2")
+        figures.add(f"{jobs} jobs, joblib with 2 processes, against basic", taken / basic, "ratio")
         few, many = (50, 1000) if full else (10, 60)
         used = [sweep(folder, count, "hydra/launcher=dask", "hydra.launcher.workers=2")[1] for count in (few, many)]
         figures.add(f"driver, {few} jobs", used[0], "MB")

@@ -28,7 +28,7 @@ from dtoken.problem.losses import Loss
 
 OF_NODES = 64  # rows of a unit where steps use all rows of a node, unless the method says it
 UNKNOWN = 255  # as a rank: no use is known
-PIECE_ENTRIES = 1 << 21  # of a part of the arena, unless a single step needs more, or there is less memory
+PIECE_ENTRIES = 1 << 20  # of a part of the arena, unless a single step needs more; two parts fit into a cache
 
 Units = NDArray[np.int64]
 

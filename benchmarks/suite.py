@@ -99,7 +99,7 @@ def main(words: Sequence[str] | None = None) -> int:
             KEPT.write_text(json.dumps(kept, indent=1) + "\n")
         if options.size == "full":
             PAGE.write_text(write(PAGE.read_text(), name, run))
-    print(f"\n{len(options.only)} benchmarks, {(time.perf_counter() - began) / 60:.1f} minutes")
+    print(f"\nin all {(time.perf_counter() - began) / 60:.1f} minutes")
     print("\n".join(f"slower: {sentence}" for sentence in worse) or "nothing got slower")
     if failed:
         print(f"failed: {', '.join(failed)}")

@@ -21,6 +21,10 @@ Groups, each with keys of its own (choose with GROUP=OPTION):
 
 {groups}
 
+Experiments, each a sweep that is ready to run (dtoken -m +experiment=NAME):
+
+{experiments}
+
 Main keys:
 
   nodes, seed                                   number of nodes n; seed of the schedule
@@ -63,19 +67,23 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _help() -> str:
+    """The help, with the options of those groups that are sections of the configuration.
+
+    Other groups refine a single experiment, which tells of them in its own file.
+    """
     from dtoken.config.source import config_folder
 
-    lines = []
-    for folder in sorted(path for path in config_folder().iterdir() if path.is_dir() and path.name != "hydra"):
-        options = sorted(file.stem for file in folder.glob("*.yaml"))
-        lines.append(f"  {folder.name:<10} {', '.join(options)}")
-    return HELP.format(groups="\n".join(_wrapped(line) for line in lines))
+    def options(group: str) -> str:
+        return ", ".join(sorted(file.stem for file in (config_folder() / group).glob("*.yaml")))
+
+    groups = [_wrapped(f"  {key:<10} {options(key)}", 13) for key in sorted(KEYS) if options(key)]
+    return HELP.format(groups="\n".join(groups), experiments=_wrapped(f"  {options('experiment')}", 2))
 
 
-def _wrapped(line: str) -> str:
+def _wrapped(line: str, indent: int) -> str:
     import textwrap
 
-    return textwrap.fill(line, 100, subsequent_indent=" " * 13)
+    return textwrap.fill(line, 100, subsequent_indent=" " * indent)
 
 
 def _run(asked: Any) -> int:

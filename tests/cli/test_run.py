@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 import yaml
 
+from dtoken.config.source import config_folder
+
 Dtoken = Callable[..., Any]
 
 
@@ -112,6 +114,17 @@ def test_help_lists_groups_and_version_is_ours(dtoken: Dtoken) -> None:
     for word in ("algorithm", "tvr", "time_varying", "stop.passes", "--hydra-help"):
         assert word in said.out
     assert dtoken("--version").out.startswith("dtoken ")
+
+
+def test_help_lists_no_group_that_belongs_to_one_experiment(dtoken: Dtoken) -> None:
+    """Groups are those of the defaults list: what ``GROUP=OPTION`` can choose. ``+curve=...`` is the paper's alone."""
+    listed = dtoken("--help").out.partition("GROUP=OPTION):\n\n")[2].partition("\n\n")[0]
+    groups = [line.split()[0] for line in listed.splitlines() if line[2] != " "]
+    defaults = yaml.safe_load((config_folder() / "config.yaml").read_text())["defaults"]
+    sections = [next(iter(entry)) for entry in defaults if isinstance(entry, dict)]
+    assert groups == sorted(name for name in sections if not name.startswith("override "))
+    assert "+experiment=NAME):\n\n  acceleration, " in dtoken("--help").out
+    assert dtoken("--cfg", "job", "+experiment=paper", "+curve=gd_ring").status == 0
 
 
 def test_cfg_job_says_what_memory_the_run_needs(dtoken: Dtoken) -> None:

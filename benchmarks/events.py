@@ -67,7 +67,7 @@ def resolve(events, samples, first, row):  # type: ignore[no-untyped-def]
 
 def start(method: Any, c: Any, rows: Any) -> tuple[Any, Any]:
     """The initial states."""
-    nodes, tokens = method.start(c, rows)
+    nodes, tokens = method.states(c, rows)
     method.begin(c, rows, nodes)
     return nodes, tokens
 
@@ -190,7 +190,7 @@ def many_nodes(figures: Figures, root: Path, n: int) -> float:
     with bench.engine(1) as engine:  # the number of threads that the command takes for short steps
 
         def seconds() -> float:
-            engine.nodes, engine.tokens = bench.method.start(bench.c, engine.rows)
+            engine.nodes, engine.tokens = bench.method.states(bench.c, engine.rows)
             last = run(experiment, engine, Stop(passes=None, events=bench.events.size), Recording(None)).records[-1]
             return last.wall
 

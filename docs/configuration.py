@@ -134,9 +134,10 @@ def _graph(name: str) -> tuple[str, Any, dict[str, Any], dict[str, str]]:
     meanings = {
         **dict.fromkeys(own, "As said above."),
         "walk": "How tokens walk: `simple`, `lazy` or `metropolis`.",
+        "stay": "Probability with which a token of the lazy walk stays, such as `1/3`; null: 1/2.",
         "seed": "Seed of everything random in it.",
     }
-    return name, REGISTRY[name], {"walk": "simple", **own}, meanings
+    return name, REGISTRY[name], {"walk": "simple", "stay": None, **own}, meanings
 
 
 def _experiments() -> Iterator[str]:

@@ -98,7 +98,7 @@ def _worth_sharing(settings: Settings, store: ShardStore) -> bool:
 
 def _walk(settings: Settings) -> Walk:
     graph = settings.graph
-    steps = walk(build(graph.kind, settings.partition.nodes, **graph.params), graph.walk)
+    steps = walk(build(graph.kind, settings.partition.nodes, **graph.params), graph.walk, graph.stay)
     if getattr(settings.method, "jumps", 1) == "auto":
         steps.require_mixing()
     return steps

@@ -9,6 +9,7 @@ import numpy as np
 
 from dtoken.engine.experiment import Experiment
 from dtoken.engine.recorder import Record
+from dtoken.graph.walks import in_words
 from dtoken.theory import table as theory
 
 ROUNDING = 1e4 * np.finfo(np.float64).eps  # suboptimalities below this share of F* say little
@@ -104,7 +105,7 @@ def to_accuracy(records: Sequence[Record], accuracies: Sequence[float]) -> dict[
     return found
 
 
-def walk_in_words(kind: str, independent: bool) -> str:
+def walk_in_words(kind: str, independent: bool, stay: float | None = None) -> str:
     """How tokens move.
 
     Examples
@@ -112,7 +113,7 @@ def walk_in_words(kind: str, independent: bool) -> str:
     >>> walk_in_words("lazy", False)
     'lazy walk'
     """
-    return "independent uniform jumps" if independent else f"{kind} walk"
+    return "independent uniform jumps" if independent else in_words(kind, stay)
 
 
 def graph_facts(experiment: Experiment) -> dict[str, Any]:
@@ -122,6 +123,7 @@ def graph_facts(experiment: Experiment) -> dict[str, Any]:
     return {
         "kind": walk.topology.kind,
         "walk": walk.kind,
+        "stay": walk.stay,
         "independent": walk.iid,
         "nodes": walk.n,
         **dict(walk.topology.params),

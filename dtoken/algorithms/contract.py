@@ -120,7 +120,7 @@ class Method(Protocol):
     def weights(self, c: Arrays, L: Vector) -> Vector | None:
         """Sampling weights of a node's samples with smoothnesses ``L``; None: uniform."""
 
-    def start(self, c: Arrays, rows: HostedRows) -> tuple[Arrays, Arrays]:
+    def states(self, c: Arrays, rows: HostedRows) -> tuple[Arrays, Arrays]:
         """The states of the hosted nodes and of the tokens before any row was looked at: `begin` does that."""
 
     def begin(self, c: Arrays, rows: HostedRows, nodes: Arrays) -> None:

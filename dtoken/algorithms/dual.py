@@ -100,7 +100,7 @@ class DualMethod(TokenMethod):
                 "sample at every visit; use compute=independent or fewer nodes"
             )
 
-    def start(self, c: DualDescent, rows: HostedRows) -> tuple[Nodes, Tokens]:
+    def states(self, c: DualDescent, rows: HostedRows) -> tuple[Nodes, Tokens]:
         """Margins 0, nodes at minus their gradient, tokens 0."""
         nodes = Nodes(np.zeros((len(rows.w), rows.d)), np.zeros(len(rows.y)), np.zeros(len(rows.y)))
         return nodes, Tokens(np.zeros((self.tokens, rows.d)))

@@ -118,7 +118,7 @@ class DVR(SamplingMethod, Messenger):
         """Sampling weights of a node's samples."""
         return 1 + L / c.sigma if c.importance else None
 
-    def start(self, c: DualGossip, rows: HostedRows) -> tuple[Nodes, Messages]:
+    def states(self, c: DualGossip, rows: HostedRows) -> tuple[Nodes, Messages]:
         """Margins 0, nodes at minus their gradient."""
         theta, sent = np.zeros((len(rows.w), rows.d)), np.zeros((len(rows.w), rows.d))
         nodes = Nodes(theta, sent, np.zeros(len(rows.y)), np.zeros(len(rows.y)))

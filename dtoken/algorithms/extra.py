@@ -78,7 +78,7 @@ class EXTRA(InBlocks, AveragingMethod):
     phases = (move_on,)
     visit = staticmethod(visit)
 
-    def start(self, c: Averaging, rows: HostedRows) -> tuple[Nodes, Messages]:
+    def states(self, c: Averaging, rows: HostedRows) -> tuple[Nodes, Messages]:
         """All zero."""
         x, before, g, mixed = (np.zeros((len(rows.w), rows.d)) for _ in range(4))
         return Nodes(x, before, g, mixed), Messages(np.zeros((c.n, rows.d)))

@@ -125,7 +125,7 @@ class GD(InBlocks, RoundMethod):
             return ()
         return (f"gd does not use {facts.walk.topology.name}: its messages go as allreduce={self.allreduce} says",)
 
-    def start(self, c: Descent, rows: HostedRows) -> tuple[Nodes, Tokens]:
+    def states(self, c: Descent, rows: HostedRows) -> tuple[Nodes, Tokens]:
         """theta = 0."""
         theta, g, total = (np.zeros((len(rows.w), rows.d)) for _ in range(3))
         K = len(self.token_start(c.n))

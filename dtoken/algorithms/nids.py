@@ -73,7 +73,7 @@ class NIDS(AveragingMethod):
         if self.step >= 2:
             raise InputError(f"algorithm.step={self.step} is too long: nids needs a step below 2 / (L_b + sigma)")
 
-    def start(self, c: Averaging, rows: HostedRows) -> tuple[Nodes, Messages]:
+    def states(self, c: Averaging, rows: HostedRows) -> tuple[Nodes, Messages]:
         """x^0 = 0."""
         nodes = Nodes(*(np.zeros((len(rows.w), rows.d)) for _ in range(5)))
         return nodes, Messages(np.zeros((c.n, rows.d)))

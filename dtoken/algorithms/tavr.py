@@ -135,7 +135,7 @@ class TAVR(SamplingMethod, TokenMethod):
         """Sampling weights of a node's samples."""
         return np.sqrt(1 + L / c.sigma_t) if c.importance else None
 
-    def start(self, c: Accelerated, rows: HostedRows) -> tuple[Nodes, Tokens]:
+    def states(self, c: Accelerated, rows: HostedRows) -> tuple[Nodes, Tokens]:
         """All zero: x = v = 0 belongs to slopes of 0, and nodes do not begin far away as those of TVR do."""
         return zero_pairs(rows, self.tokens)
 

@@ -124,7 +124,7 @@ class Walkman(VisitMethod):
             f"and the curvature H of a node is up to {H:.3g}; use algorithm.beta=safe",
         )
 
-    def start(self, c: Lagrangian, rows: HostedRows) -> tuple[Nodes, Tokens]:
+    def states(self, c: Lagrangian, rows: HostedRows) -> tuple[Nodes, Tokens]:
         """All zero."""
         hosted = len(rows.w)
         nodes = Nodes(np.zeros((hosted, rows.d)), np.zeros((hosted, rows.d)), np.zeros(hosted, np.int64))

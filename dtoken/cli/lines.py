@@ -83,7 +83,7 @@ def _graph(prepared: Prepared) -> str:
     walk, jumps = prepared.experiment.walk, prepared.experiment.law.jumps
     params = "".join(f" {key}={value}" for key, value in walk.topology.params.items())
     mixing = f", {jumps} jumps before each visit" if jumps > 1 else ""
-    return f"{walk.topology.kind}{params}, {walk_in_words(walk.kind, walk.iid)}{mixing}"
+    return f"{walk.topology.kind}{params}, {walk_in_words(walk.kind, walk.iid, walk.stay)}{mixing}"
 
 
 def _theory(prepared: Prepared, accuracy: float) -> str:

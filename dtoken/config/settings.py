@@ -3,6 +3,7 @@
 from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass, field, fields, is_dataclass
 from difflib import get_close_matches
+from fractions import Fraction
 from pathlib import Path
 from typing import Any, Literal, cast
 
@@ -39,7 +40,7 @@ from hydra_plugins.dask_launcher.cluster import CLUSTERS, Cluster, LocalWorkers
 RUN_KEYS = ("data", "nodes", "partition", "problem", "graph", "algorithm", "engine", "cluster", "seed", *SECTIONS)
 ROOT_KEYS = (*RUN_KEYS, "theory")  # which is what the command does, not part of the run
 METHOD_PARTS = (
-    *("token_start", "constants", "law", "schedule", "costs", "start", "begin", "models", "local", "visit", "blocks"),
+    *("token_start", "constants", "law", "schedule", "costs", "states", "begin", "models", "local", "visit", "blocks"),
 )
 # A run may go on with others of these.
 FREE = ("stop", "engine", "cluster", "checkpoint", "data.store", "data.scratch", "record.accuracies")
@@ -51,6 +52,7 @@ class Graph:
 
     kind: str = "complete"
     walk: str = "simple"
+    stay: float | None = None  # of the lazy walk
     params: Mapping[str, Any] = field(default_factory=dict)
 
 
@@ -109,7 +111,7 @@ class Settings:
             "nodes": nodes,
             "partition": partition,
             "problem": asdict(self.problem),
-            "graph": {"kind": self.graph.kind, "walk": self.graph.walk, **self.graph.params},
+            "graph": {"kind": self.graph.kind, "walk": self.graph.walk, "stay": self.graph.stay, **self.graph.params},
             "algorithm": {"_target_": _target(type(self.method)), **asdict(cast(Any, self.method))},
             "engine": {"kind": self.engine.kind, **asdict(self.engine)},
             "cluster": described(self.cluster),
@@ -225,15 +227,23 @@ def _graph(value: Any) -> Graph:
     if isinstance(value, Graph):
         return value
     keys = {"kind": value} if isinstance(value, str) else dict(value)
-    kind, walk = keys.pop("kind", "complete"), keys.pop("walk", "simple")
+    kind, walk, stay = keys.pop("kind", "complete"), keys.pop("walk", "simple"), keys.pop("stay", None)
     allowed = parameters(kind)
-    check_keys(keys, ["walk", *allowed], "graph", f"graph={kind}")
+    check_keys(keys, ["walk", "stay", *allowed], "graph", f"graph={kind}")
     _check_name("graph.walk", walk, WALKS)
     given = {key: value for key, value in keys.items() if value not in (None, NOT_GIVEN)}
     for key, default in allowed.items():
         if default is ... and key not in given:
             raise InputError(f"graph={kind} needs graph.{key}; give graph.{key}=VALUE")
-    return Graph(kind, walk, given)
+    return Graph(kind, walk, typed("graph.stay", _fraction(stay), float | None), given)
+
+
+def _fraction(value: Any) -> Any:
+    """The number that a text such as ``1/3`` stands for."""
+    try:
+        return float(Fraction(value)) if isinstance(value, str) else value
+    except (ValueError, ArithmeticError):
+        return value
 
 
 def _method(value: Any) -> Method:

@@ -36,7 +36,7 @@ class Hosting:
     def start(self, c: Arrays) -> tuple[Arrays, Arrays]:
         """The initial states of nodes and tokens."""
         method, rows = self._method, self.rows
-        nodes, tokens = method.start(c, rows)
+        nodes, tokens = method.states(c, rows)
         if self.stream is None:
             method.begin(c, rows, nodes)
             return nodes, tokens

@@ -120,8 +120,8 @@ def memory_need(
     True
     """
     rows, hosted = sum(node_rows), len(node_rows)
-    start: Any = method.start  # constants are not known yet; a state needs no more of them than n
-    states = start(SimpleNamespace(n=n), _sizes_only(hosted, rows, features))
+    make: Any = method.states  # constants are not known yet; a state needs no more of them than n
+    states = make(SimpleNamespace(n=n), _sizes_only(hosted, rows, features))
     kept = sum(array.nbytes for state in states for array in state)
     copies = (hosted + 2 * len(method.token_start(n))) * features * 8
     unit, by_units = unit_rows(method), method.draws_samples or bool(method.phases)

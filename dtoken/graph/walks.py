@@ -1,13 +1,12 @@
 """Random walks of tokens over a topology ("General graphs" in the paper).
 
-Three walks: ``simple`` (uniform over the out-neighbours), ``lazy`` (stay with probability 1/2, else simple)
-and ``metropolis`` (Metropolis-Hastings, uniform stationary law, undirected graphs only). A node without a
-way out in one graph of a varying sequence keeps the token for that jump. On the complete graph the simple
+Three walks: ``simple`` (uniform over the out-neighbours), ``lazy`` (stay with probability ``stay``, 1/2 unless
+given, else simple) and ``metropolis`` (Metropolis-Hastings, uniform stationary law, undirected graphs only). A node
+without a way out in one graph of a varying sequence keeps the token for that jump. On the complete graph the simple
 and the Metropolis walk are independent uniform draws over all n nodes, the present one included, as in the
 paper's algorithms.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -22,6 +21,9 @@ from dtoken.graph.topology import Topology, written_out
 
 if TYPE_CHECKING:
     from dtoken.graph.topology import Sparse
+
+KINDS = ("simple", "lazy", "metropolis")
+STAY = 0.5  # of the lazy walk, unless another probability is given
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,6 +52,7 @@ class Walk:
     hold: int  # jumps that use one table before the next
     iid: bool  # every jump is uniform over all nodes, wherever the token is
     n: int
+    stay: float | None = None  # of the lazy walk: probability to stay, beside what the simple one has
 
     def table(self, jump: int) -> int:
         """Return the table of jump number ``jump``, counted from 0."""
@@ -69,7 +72,7 @@ class Walk:
     @property
     def name(self) -> str:
         """The walk as a user would write it, for messages."""
-        return f"the {self.kind} walk on {self.topology.name}"
+        return f"the {in_words(self.kind, self.stay)} on {self.topology.name}"
 
     @property
     def reversible(self) -> bool:
@@ -158,41 +161,69 @@ class Walk:
         return tuple(self.transition(table) for table in range(self.period))
 
 
-def walk(topology: Topology, kind: str = "simple") -> Walk:
+def walk(topology: Topology, kind: str = "simple", stay: float | None = None) -> Walk:
     """Return the walk ``simple``, ``lazy`` or ``metropolis`` over a topology.
+
+    Parameters
+    ----------
+    topology, kind
+        Where and how the token walks.
+    stay
+        Of the lazy walk: the probability to stay, in [0, 1); None: 1/2.
 
     Examples
     --------
     >>> from dtoken.graph import build, walk
     >>> walk(build("star", 5)).stationary.tolist()
     [0.5, 0.125, 0.125, 0.125, 0.125]
+    >>> walk(build("ring", 3), "lazy", stay=1 / 3).mixing(1e-3)
+    1
     """
     if kind not in KINDS:
         raise InputError(f"graph.walk={kind} is unknown; use one of {', '.join(KINDS)}")
+    if kind != "lazy" and stay is not None:
+        raise InputError(f"graph.stay={stay:g} belongs to graph.walk=lazy, not to {kind}; use that, or graph.stay=null")
+    if kind == "lazy":
+        stay = STAY if stay is None else stay
+        if not 0 <= stay < 1:
+            raise InputError(f"graph.stay={stay:g} is the probability to stay; it must lie in [0, 1)")
     if kind == "metropolis" and topology.directed:
         raise InputError(f"graph.walk=metropolis needs an undirected graph, not {topology.name}; use simple or lazy")
     n, period = topology.n, max(1, len(topology.adjacency))
-    if topology.complete and kind != "lazy":
+    if topology.complete and not stay:
         empty = np.zeros((1, n + 1), dtype=np.int64)
-        return Walk(kind, topology, empty, np.empty(0, np.int32), np.empty(0), period, 1, True, n)
+        return Walk(kind, topology, empty, np.empty(0, np.int32), np.empty(0), period, 1, True, n, stay)
     graphs = topology.adjacency or (written_out(n, "graph.walk=lazy on graph=complete"),)
-    tables = tuple(KINDS[kind](_with_way_out(graph)) for graph in graphs)
-    if period > 1 and kind != "lazy":
+    tables = tuple(_jumps(kind, stay or 0.0, _with_way_out(graph)) for graph in graphs)
+    if period > 1 and not stay:
         chain.require_one_class(tables, topology.hold, f"the {kind} walk on {topology.name}")
     offsets = np.cumsum([0, *(table.nnz for table in tables[:-1])], dtype=np.int64)
     indptr = np.stack([table.indptr + offset for table, offset in zip(tables, offsets, strict=True)])
     neighbours = np.concatenate([table.indices for table in tables]).astype(np.int32)
     cumulative = np.concatenate([_cumulative(table) for table in tables])
-    return Walk(kind, topology, indptr, neighbours, cumulative, period, topology.hold, False, n)
+    return Walk(kind, topology, indptr, neighbours, cumulative, period, topology.hold, False, n, stay)
+
+
+def in_words(kind: str, stay: float | None) -> str:
+    """How a token walks.
+
+    Examples
+    --------
+    >>> in_words("lazy", 0.5), in_words("lazy", 1 / 3)
+    ('lazy walk', 'lazy walk (stay 0.333)')
+    """
+    return f"{kind} walk" + ("" if stay in (None, STAY) else f" (stay {stay:.3g})")
+
+
+def _jumps(kind: str, stay: float, graph: "Sparse") -> "Sparse":
+    """The transition matrix; without a probability to stay no zeros on its diagonal, which would look like moves."""
+    P = _metropolis(graph) if kind == "metropolis" else _simple(graph)
+    return csr_array(stay * eye_array(graph.shape[0]) + (1 - stay) * P) if stay else P
 
 
 def _simple(graph: "Sparse") -> "Sparse":
     degree = np.diff(graph.indptr)
     return csr_array((np.repeat(1 / degree, degree), graph.indices, graph.indptr), shape=graph.shape)
-
-
-def _lazy(graph: "Sparse") -> "Sparse":
-    return csr_array(0.5 * eye_array(graph.shape[0]) + 0.5 * _simple(graph))
 
 
 def _metropolis(graph: "Sparse") -> "Sparse":
@@ -205,9 +236,6 @@ def _metropolis(graph: "Sparse") -> "Sparse":
     P = csr_array(moves + diags_array(refused))
     P.eliminate_zeros()
     return P
-
-
-KINDS: "dict[str, Callable[[Sparse], Sparse]]" = {"simple": _simple, "lazy": _lazy, "metropolis": _metropolis}
 
 
 def _with_way_out(graph: "Sparse") -> "Sparse":

@@ -62,9 +62,10 @@ def graphs(sweep: Sweep) -> list[Drawing]:
     found = []
     for summary, *others in _distinct(summaries_of(sweep), "graph", "jumps_per_visit")[:SHOWN]:
         facts, config = summary["graph"], summary["config"]["graph"]
-        params = {key: value for key, value in config.items() if key not in ("kind", "walk") and value is not None}
+        of_walk = ("kind", "walk", "stay")
+        params = {key: value for key, value in config.items() if key not in of_walk and value is not None}
         gap = facts.get("spectral_gap")
-        words = [walk_in_words(facts["walk"], bool(facts.get("independent")))]
+        words = [walk_in_words(facts["walk"], bool(facts.get("independent")), facts.get("stay"))]
         words += [f"spectral gap {gap:.3g}"] if gap is not None else []
         jumps = sorted({each["graph"].get("jumps_per_visit") or 1 for each in (summary, *others)})
         words += [f"{listed(map(str, jumps), last='or')} jumps per visit"] if jumps != [1] else []

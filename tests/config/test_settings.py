@@ -34,15 +34,15 @@ def test_plain_command_has_the_defaults_of_the_dataclasses() -> None:
 
 
 def test_command_and_python_agree() -> None:
-    words = ("data=synthetic data.rows=60 nodes=6 graph=grid graph.shape=[2,3] graph.walk=lazy algorithm=token "
-             "algorithm.tokens=2 stop.jumps=40 record.accuracies=[0.1] time.rule=token_clock problem.sigma=0.5 seed=3 "
-             "engine.threads=2 checkpoint.every=null partition.kind=shuffled")  # fmt: skip
+    words = ("data=synthetic data.rows=60 nodes=6 graph=grid graph.shape=[2,3] graph.walk=lazy graph.stay=1/3 "
+             "algorithm=token algorithm.tokens=2 stop.jumps=40 record.accuracies=[0.1] time.rule=token_clock "
+             "problem.sigma=0.5 seed=3 engine.threads=2 checkpoint.every=null partition.kind=shuffled")  # fmt: skip
     expected = make_settings(
         data=Synthetic(rows=60),
         nodes=6,
         partition={"kind": "shuffled"},
         problem={"sigma": 0.5},
-        graph={"kind": "grid", "shape": [2, 3], "walk": "lazy"},
+        graph={"kind": "grid", "shape": [2, 3], "walk": "lazy", "stay": 1 / 3},
         algorithm={"_target_": "token", "tokens": 2},
         engine={"threads": 2},
         seed=3,

@@ -86,7 +86,7 @@ class Ordered(Walking):
     def begin(self, c: Constants, rows: HostedRows, nodes: Nodes) -> None:
         pass
 
-    def start(self, c: Constants, rows: HostedRows) -> tuple[Nodes, Tokens]:
+    def states(self, c: Constants, rows: HostedRows) -> tuple[Nodes, Tokens]:
         nodes = Nodes(np.arange(len(rows.w)), np.arange(len(rows.y)))
         return nodes, Tokens(1000 + np.arange(self.tokens))
 

@@ -74,7 +74,7 @@ def test_any_groups_in_any_order_of_turns(
     """Three executors take turns as hypothesis likes, each going on until it waits; cut once in the middle."""
     rows, samples = hosted
     run = executor(METHOD.local, METHOD.visit, METHOD.meet)
-    nodes, tokens = METHOD.start(CASE.constants, rows)
+    nodes, tokens = METHOD.states(CASE.constants, rows)
     cut = data.draw(st.integers(0, events.size))
     for stretch in (events.between(0, cut), events.between(cut, events.size)):
         ready = np.zeros(K, np.int64)
@@ -103,7 +103,7 @@ def test_steps_run_ahead_while_a_token_is_elsewhere(hosted: tuple[HostedRows, Sa
     draw = np.where(kind == LOCAL, 0.3, -1.0)
     events = Events(kind, node, none, token, none, draw, np.arange(1.0, len(kind) + 1))
     run = executor(METHOD.local, METHOD.visit, METHOD.meet)
-    nodes, tokens = METHOD.start(CASE.constants, rows)
+    nodes, tokens = METHOD.states(CASE.constants, rows)
     ready = np.zeros(K, np.int64)
     here, here_cursor = plan_of(events, np.arange(N) > 0, hosted)
     there, there_cursor = plan_of(events, np.arange(N) == 0, hosted)

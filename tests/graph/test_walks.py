@@ -84,6 +84,31 @@ def test_spectral_gaps_in_closed_form():
     assert walk(build("directed_cycle", 7), "lazy").spectral_gap == pytest.approx(1 - np.cos(np.pi / 7))
 
 
+@pytest.mark.parametrize("stay", [0.0, 1 / 3, 0.5, 0.9])
+@pytest.mark.parametrize("n", [5, 8])
+def test_a_lazy_walk_with_a_probability_to_stay(n, stay):
+    """Eigenvalues of the ring are s + (1 - s) cos(2 pi k / n); s = 1/3: to the left, to the right or nowhere."""
+    w = walk(build("ring", n), "lazy", stay)
+    P = w.transition().toarray()
+    expected = stay * np.eye(n) + (1 - stay) / 2 * (np.roll(np.eye(n), 1, axis=1) + np.roll(np.eye(n), -1, axis=1))
+    np.testing.assert_allclose(P, expected, rtol=0, atol=1e-15)
+    np.testing.assert_allclose(w.stationary, np.full(n, 1 / n))
+    moduli = np.sort(np.abs(stay + (1 - stay) * np.cos(2 * np.pi * np.arange(n) / n)))
+    assert w.spectral_gap == pytest.approx(1 - moduli[-2], abs=1e-12)
+    assert w.aperiodic == (stay > 0 or n % 2 == 1)
+    if w.aperiodic:
+        assert w.mixing(0.02) == brute_force_mixing(w, 0.02)
+
+
+def test_staying_does_not_change_the_law():
+    star = walk(build("star", 5), "lazy", 1 / 3)
+    np.testing.assert_allclose(star.stationary, [0.5, 0.125, 0.125, 0.125, 0.125])
+    np.testing.assert_allclose(star.stationary @ star.transition().toarray(), star.stationary, atol=1e-15)
+    complete = walk(build("complete", 4), "lazy", 0.2).transition().toarray()
+    np.testing.assert_allclose(complete, np.full((4, 4), 0.2) + 0.2 * np.eye(4))
+    assert walk(build("complete", 4), "lazy", 0.0).iid
+
+
 @pytest.mark.parametrize("kind", ["random_regular", "erdos_renyi"])
 def test_sparse_and_dense_spectra_agree(kind):
     w = walk(build(kind, 600))

@@ -38,7 +38,7 @@ from dtoken.problem.optimum import Optimum
 from dtoken.schedule.clock import TimeModel
 from dtoken.schedule.events import LOCAL, Events, concatenate
 from dtoken.schedule.samples import row_of
-from dtoken.schedule.stream import SEGMENT_STEPS, Drawn, Start
+from dtoken.schedule.stream import SEGMENT_STEPS, Drawn, start_at
 
 SEGMENTS = 4  # of 65,536 steps each: what is timed
 TURNS = 5
@@ -85,7 +85,7 @@ class Bench:
         self.events = self._draw(self.facts.n)
 
     def _draw(self, n: int) -> Events:
-        start, parts = Start(0, self.method.token_start(n), 0, 0.0), []
+        start, parts = start_at(self.method.token_start(n)), []
         for (events, _), _ in zip(self.schedule.segments(start), range(SEGMENTS), strict=False):
             parts.append(events)
         return concatenate(parts)
@@ -199,7 +199,7 @@ def many_nodes(figures: Figures, root: Path, n: int) -> float:
 
 def draws(bench: Bench) -> float:
     """Events drawn per second."""
-    start = Start(0, bench.method.token_start(bench.store.n), 0, 0.0)
+    start = start_at(bench.method.token_start(bench.store.n))
     schedule = bench.schedule
     assert isinstance(schedule, Drawn)
     return schedule.segment(start)[0].size / best(lambda: schedule.segment(start), 20)

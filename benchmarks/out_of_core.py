@@ -37,7 +37,7 @@ from dtoken.preparation import prepare_run
 from dtoken.problem.finite_sum import FiniteSum
 from dtoken.problem.losses import get_loss
 from dtoken.schedule.events import LOCAL
-from dtoken.schedule.stream import Start
+from dtoken.schedule.stream import start_at
 from dtoken.session import execute
 
 SIZES = {  # rows, budget in MB, seconds of each turn, events of the long run
@@ -59,7 +59,7 @@ def child(task: dict[str, Any]) -> None:
     problem = FiniteSum(store, get_loss("logistic"), 1e-5, memory=0)
     facts = gather_facts(problem, walk(build("complete", store.n)))
     c = method.constants(facts)
-    segments = method.schedule(c, facts, 0).segments(Start(0, method.token_start(store.n), 0, 0.0))
+    segments = method.schedule(c, facts, 0).segments(start_at(method.token_start(store.n)))
     rows = task.get("method", {}).get("block_rows", 1)
     with LocalEngine(method, c, store, problem.loss, task["threads"], room) as engine:
         events, _ = next(segments)

@@ -113,7 +113,7 @@ class TAVR(SamplingMethod, TokenMethod):
             sampling = importance_roots(facts.of_samples(lambda L: float(np.sqrt(1 + L / sigma_t).sum())))
         else:
             sampling = uniform_roots(facts.samples, facts.max_L, sigma_t)
-        L_b, pi = self.batch_smoothness(facts), facts.walk.stationary
+        L_b, pi = self.batch_smoothness(facts), facts.walk.visit_law(self.jumps_per_visit(facts))
         return accelerated(self.tokens, sigma_t, L_b, sampling, pi, self.given_p_comm)
 
     def notes(self, c: Accelerated, facts: Facts) -> tuple[str, ...]:

@@ -104,7 +104,7 @@ class Token(InBlocks, DualMethod):
     def constants(self, facts: Facts) -> DualDescent:
         """Step sizes by the theory, with one function per node."""
         sigma_t = shared_sigma(facts.n, self.tokens, facts.sigma)
-        L_b, pi = self.batch_smoothness(facts), facts.walk.stationary
+        L_b, pi = self.batch_smoothness(facts), facts.walk.visit_law(self.jumps_per_visit(facts))
         if self.on_arrival:
             at_node = NodeSampling(np.ones(facts.n), np.full(facts.n, 1 + 2 * L_b / sigma_t), importance=0.0)
             return arrival_descent(self.tokens, sigma_t, L_b, at_node, pi, self.interactions)

@@ -99,7 +99,7 @@ class TVR(SamplingMethod, DualMethod):
     def constants(self, facts: Facts) -> DualDescent:
         """Step sizes by the theory."""
         sigma_t = shared_sigma(facts.n, self.tokens, facts.sigma)
-        L_b, pi = self.batch_smoothness(facts), facts.walk.stationary
+        L_b, pi = self.batch_smoothness(facts), facts.walk.visit_law(self.jumps_per_visit(facts))
         if self.on_arrival:
             self.check_samples(facts)
             if self.importance:

@@ -18,7 +18,7 @@ from dtoken.schedule.stream import Start
 
 NAME = "checkpoint.zarr"
 STATE = "state"
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,6 @@ def save_checkpoint(directory: Path, checkpoint: Checkpoint, save_state: Callabl
         "format_version": FORMAT_VERSION,
         "identity": checkpoint.identity,
         "segment": start.segment,
-        "jumps": start.jumps,
         "at": start.at.hex(),
         "offset": checkpoint.offset,
         "t": checkpoint.t.hex(),
@@ -57,7 +56,11 @@ def save_checkpoint(directory: Path, checkpoint: Checkpoint, save_state: Callabl
     def write(folder: Path) -> None:
         (folder / STATE).mkdir(parents=True)
         hosts = save_state(folder / STATE, directory / NAME / STATE)
-        write_arrays(folder, arrays | {"start/positions": start.positions}, attributes | {"hosts": list(hosts)})
+        write_arrays(
+            folder,
+            arrays | {"start/positions": start.positions, "start/jumps": start.jumps},
+            attributes | {"hosts": list(hosts)},
+        )
 
     replace_folder(directory / NAME, write)
 
@@ -87,7 +90,7 @@ def _read(path: Path) -> tuple[Checkpoint, list[Path]]:
     parts = [path / STATE / host for host in attributes["hosts"]]
     if not all(part.is_dir() for part in parts):
         raise ValueError("the state of some hosts is missing")
-    start = Start(attributes["segment"], read["start/positions"], attributes["jumps"], float.fromhex(attributes["at"]))
+    start = Start(attributes["segment"], read["start/positions"], read["start/jumps"], float.fromhex(attributes["at"]))
     checkpoint = Checkpoint(
         identity=attributes["identity"],
         start=start,

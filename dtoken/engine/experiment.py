@@ -15,7 +15,7 @@ from dtoken.problem.finite_sum import FiniteSum
 from dtoken.problem.optimum import Optimum, optimum
 from dtoken.problem.smoothness import batch_smoothness, max_smoothness, row_facts, sum_smoothness
 from dtoken.schedule.clock import Costs, TimeModel
-from dtoken.schedule.stream import Law, Schedule, Start
+from dtoken.schedule.stream import Law, Schedule, Start, start_at
 
 
 class Replay(Schedule, Protocol):
@@ -56,7 +56,7 @@ class Experiment:
     def start(self) -> Start:
         """Where the schedule begins."""
         positions = self.method.token_start(self.n) if self.replay is None else self.replay.token_start
-        return Start(0, positions, 0, 0.0)
+        return start_at(positions)
 
     @property
     def schedule(self) -> Schedule:

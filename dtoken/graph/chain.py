@@ -131,7 +131,7 @@ def smallest_mixing(tables: "Tables", hold: int, pi: NDArray[np.float64], eps: f
     while not _within(powers[-1], pi, eps):
         reached: int = 2 ** (len(powers) - 1)
         if reached > LONGEST_MIXING:
-            raise InputError(f"the walk needs more than {LONGEST_MIXING} jumps to mix; use an eps above {eps:g}")
+            raise InputError(f"the walk needs more than {LONGEST_MIXING} jumps to mix; use a larger algorithm.mixing")
         powers.append(_then(powers[-1], reached, powers[-1]))
     if len(powers) == 1:
         return 1

@@ -33,7 +33,7 @@ def time_varying(
     hold: int = 1,
     seed: int = 0,
 ) -> Topology:
-    """Cyclic sequence of graphs, each for ``hold`` jumps; together they must be connected.
+    """Cyclic sequence of graphs, each for ``hold`` jumps of a token; together they must be connected.
 
     ``graphs`` is ``random_ring`` (``period`` rings in random order, from ``seed``) or a list of kinds, each
     a name or a mapping such as ``{"kind": "grid", "shape": [2, 3]}``.

@@ -7,6 +7,7 @@ and the Metropolis walk are independent uniform draws over all n nodes, the pres
 paper's algorithms.
 """
 
+import math
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -101,6 +102,27 @@ class Walk:
         """
         return np.asarray(self.phase_laws.mean(axis=0), dtype=np.float64)
 
+    def visit_law(self, jumps: int) -> NDArray[np.float64]:
+        """Return the long-run share of visits at each node when a token makes ``jumps`` jumps before each visit.
+
+        The token's own jumps are its clock: jump t of a token uses table ``table(t)``. So visits happen in some phases
+        of the period only, every gcd(jumps, period * hold)-th, and this is the law in these.
+        """
+        phases = self.period * self.hold
+        stride = math.gcd(jumps, phases)
+        if jumps > 1 and math.gcd(jumps, phases * self.period_of_chain) != stride:
+            raise InputError(
+                f"algorithm.jumps={jumps}, but {self.name} has period {self.period_of_chain}, so that a token would "
+                f"visit only some of the nodes; use graph.walk=lazy, or jumps without a common divisor with the period"
+            )
+        law = np.asarray(self.phase_laws[::stride].mean(axis=0), dtype=np.float64)
+        if law.min() <= 0:
+            raise InputError(
+                f"algorithm.jumps={jumps}, but every {jumps} jumps {self.name} is never at node {int(law.argmin())}; "
+                f"use algorithm.jumps=1 or graph.walk=lazy"
+            )
+        return law
+
     @cached_property
     def period_of_chain(self) -> int:
         """Greatest common divisor of the return times (counted in whole periods when the graph varies)."""
@@ -130,8 +152,16 @@ class Walk:
         Exact while period * hold * n^2 <= 4 million (2000 nodes); for larger reversible walks the bound
         sqrt(pi_max / pi_min) (1 - gap)^N <= eps, which is never smaller than the exact N.
         """
+        if eps not in self._mixing:
+            self._mixing[eps] = self._smallest_mixing(eps)
+        return self._mixing[eps]
+
+    def _smallest_mixing(self, eps: float) -> int:
         if not 1e-12 <= eps < 1:
-            raise InputError(f"eps={eps} must be at least 1e-12 and below 1")
+            raise InputError(
+                f"{self.name} is to come within {eps:.2g} (algorithm.mixing times the smallest probability) of one "
+                f"law, which must be at least 1e-12 and below 1; use a larger algorithm.mixing"
+            )
         if self.iid:
             return 1
         self.require_mixing(eps)
@@ -150,11 +180,17 @@ class Walk:
             )
         distance = float(np.abs(self.phase_laws - self.stationary).max())
         if distance > eps:
+            needed = distance / float(self.stationary.min())
+            remedy = f"algorithm.mixing above {needed:.2g}" if needed < 1 else "algorithm.jumps=1 or another number"
             raise InputError(
-                f"{self.name} never comes within eps={eps:g} of one law, because its law changes by "
-                f"{distance:.2g} inside the period; use a larger eps or, on undirected graphs, "
-                f"graph.walk=metropolis"
+                f"{self.name} never comes within {eps:.2g} (algorithm.mixing times the smallest probability) of one "
+                f"law, because its law changes by {distance:.2g} inside the period; use {remedy} or, on undirected "
+                f"graphs, graph.walk=metropolis"
             )
+
+    @cached_property
+    def _mixing(self) -> dict[float, int]:
+        return {}
 
     @cached_property
     def _tables(self) -> "tuple[Sparse, ...]":

@@ -36,9 +36,9 @@ class Replayed:
 
     def _events(self, columns: dict[str, NDArray[Any]], start: Start) -> tuple[Events, Start]:
         kind, node, token = columns["kind"], columns["node"].copy(), columns["token"]
-        positions = start.positions.copy()
+        positions, taken = start.positions.copy(), start.jumps.copy()
         source = np.full(len(kind), NONE, np.int32)
-        jumps = _follow(kind, node, token, source, positions)
+        _follow(kind, node, token, source, positions, taken)
         draw = np.where(columns["sample"] >= 0, GIVEN - columns["sample"], NO_SAMPLE)
         at = columns["at"]
         if not self.law.continuized:
@@ -49,7 +49,7 @@ class Replayed:
         else:
             last = float(at[-1])
         events = Events(kind, node, source, token, columns["other"], draw, at)
-        return events, Start(start.segment + 1, positions, start.jumps + jumps, last)
+        return events, Start(start.segment + 1, positions, taken, last)
 
 
 def _columns(table: pa.Table) -> dict[str, NDArray[Any]]:
@@ -76,19 +76,18 @@ def _follow(
     token: NDArray[np.int32],
     source: NDArray[np.int32],
     positions: NDArray[np.int64],
-) -> int:
-    """Fill in where tokens come from and where they meet; return the number of jumps."""
-    jumps = 0
+    taken: NDArray[np.int64],
+) -> None:
+    """Fill in where tokens come from and where they meet; ``taken`` counts the jumps of each."""
     for event in range(len(kind)):
         if kind[event] == VISIT or kind[event] == MOVE:
             source[event] = positions[token[event]]
             positions[token[event]] = node[event]
-            jumps += 1
+            taken[token[event]] += 1
         elif kind[event] == DELIVER:
             source[event] = positions[token[event]]  # a message stays with its node
         elif kind[event] == MEET:
             node[event] = positions[token[event]]
-    return jumps
 
 
 def open_log(path: Path, law: Law, rows: Sequence[int], kinds: Collection[int], block_rows: int | None) -> Replayed:

@@ -72,8 +72,9 @@ class Rounds:
 
     Examples
     --------
+    >>> from dtoken.schedule.stream import start_at
     >>> round_ = concatenate([all_to_all(3), local_steps(3)])
-    >>> events, _ = next(Rounds(round_).segments(Start(0, np.arange(3), 0, 0.0)))
+    >>> events, _ = next(Rounds(round_).segments(start_at(np.arange(3))))
     >>> events.size % round_.size, events.at[:3].tolist()
     (0, [1.0, 2.0, 3.0])
     """
@@ -127,5 +128,6 @@ def _numbered(events: Events, start: Start) -> tuple[Events, Start]:
     Between rounds every message is with its node, and a token that goes around is where it began.
     """
     events = events._replace(at=start.at + np.arange(1.0, events.size + 1))
-    jumps = int(np.count_nonzero((events.kind == VISIT) | (events.kind == DELIVER)))
-    return events, Start(start.segment + 1, start.positions, start.jumps + jumps, float(events.at[-1]))
+    moved = events.token[(events.kind == VISIT) | (events.kind == DELIVER)]
+    taken = start.jumps + np.bincount(moved, minlength=len(start.jumps))
+    return events, Start(start.segment + 1, start.positions, taken, float(events.at[-1]))

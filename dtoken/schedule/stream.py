@@ -2,7 +2,7 @@
 
 Events are drawn in segments of a fixed number of steps from Philox, a counter-based generator: the numbers of a segment
 depend on the seed and the segment's number only. What a segment inherits from the ones before it is a ``Start``: where
-the tokens are, how many jumps there were, what the clock says. Nothing else is remembered, so any worker can produce
+the tokens are, how many jumps each has made, what the clock says. Nothing else is remembered, so any worker can produce
 any segment.
 """
 
@@ -40,7 +40,7 @@ class Start(NamedTuple):
 
     segment: int
     positions: NDArray[np.int64]  # (K,) node of each token
-    jumps: int  # jumps so far
+    jumps: NDArray[np.int64]  # (K,) jumps of each token so far: its clock on a graph that varies
     at: float  # time of the last step
 
 
@@ -53,7 +53,12 @@ class Schedule(Protocol):
 
 def first_start(n: int, tokens: int) -> Start:
     """Tokens evenly spread over the nodes, nothing happened yet."""
-    return Start(0, np.arange(tokens, dtype=np.int64) * n // tokens, 0, 0.0)
+    return start_at(np.arange(tokens, dtype=np.int64) * n // tokens)
+
+
+def start_at(positions: NDArray[np.int64]) -> Start:
+    """Tokens at ``positions``, nothing happened yet."""
+    return Start(0, positions, np.zeros(len(positions), np.int64), 0.0)
 
 
 @dataclass(frozen=True)
@@ -93,7 +98,7 @@ class Drawn:
         else:
             before = start.segment * SEGMENT_STEPS
             at = law.unit * np.arange(before + 1, before + SEGMENT_STEPS + 1, dtype=np.float64)
-        positions = start.positions.copy()
+        positions, taken = start.positions.copy(), start.jumps.copy()
         events = _empty(SEGMENT_STEPS + len(jumps) - len(jumps) // law.jumps)
         cumulative = np.cumsum(law.nodes)
         cumulative /= cumulative[-1]
@@ -101,10 +106,10 @@ class Drawn:
         _expand(
             what, who, draw, jumps, at,
             law.p_visit, law.p_meet, law.tokens, law.jumps, law.computing_visits, cumulative, guide,
-            walk.iid, walk.n, walk.indptr, walk.neighbours, walk.cumulative, walk.hold, start.jumps,
-            positions, events,
+            walk.iid, walk.n, walk.indptr, walk.neighbours, walk.cumulative, walk.hold,
+            positions, taken, events,
         )  # fmt: skip
-        return events, Start(start.segment + 1, positions, start.jumps + len(jumps), float(at[-1]))
+        return events, Start(start.segment + 1, positions, taken, float(at[-1]))
 
 
 def _empty(size: int) -> Events:
@@ -144,11 +149,11 @@ def _expand(
     neighbours: NDArray[np.int32],
     cumulative: NDArray[np.float64],
     hold: int,
-    jumps_before: int,
     positions: NDArray[np.int64],
+    taken: NDArray[np.int64],
     events: Events,
 ) -> None:
-    """Turn uniform numbers into events; ``positions`` follows the tokens."""
+    """Turn uniform numbers into events; ``positions`` follows the tokens, ``taken`` counts the jumps of each."""
     event = jump = 0
     period = len(indptr)
     for t in range(len(what)):
@@ -159,9 +164,10 @@ def _expand(
                 if iid:
                     target = np.int64(jumps[jump] * n)
                 else:
-                    table = ((jumps_before + jump) // hold) % period
+                    table = (taken[k] // hold) % period
                     target = step(indptr, neighbours, cumulative, source, table, jumps[jump])
                 jump += 1
+                taken[k] += 1
                 events.kind[event] = VISIT if hop == jumps_per_visit - 1 else MOVE
                 events.node[event] = target
                 events.source[event] = source

@@ -135,7 +135,7 @@ def expected(schedule: Schedule, law: Law, costs: Costs, facts: Facts) -> Expect
         gradients = p * messages.gradients + local * float(costs.local.sum())
         return Expected(p * messages.events + local * facts.n, p * messages.jumps, gradients)
     p_local = max(0.0, 1 - law.p_visit - law.p_meet)
-    at_visits = float(facts.walk.stationary @ costs.visit)
+    at_visits = float(facts.walk.visit_law(law.jumps) @ costs.visit)
     return Expected(
         events=1 + law.p_visit * (law.jumps - 1),
         jumps=law.p_visit * law.jumps,
@@ -281,9 +281,10 @@ def _spectrum(planned: Planned) -> dict[str, float | str]:
     walk = planned.facts.walk
     if not (walk.iid or walk.n <= SPECTRUM_NODES):
         return {}
+    pi = walk.visit_law(planned.law.jumps)
     return {
         "spectral gap of the walk": float(walk.spectral_gap),
-        "smallest stationary probability": float(walk.stationary.min()),
-        "largest stationary probability": float(walk.stationary.max()),
+        "smallest stationary probability": float(pi.min()),
+        "largest stationary probability": float(pi.max()),
         "jumps a visit": planned.law.jumps,
     }

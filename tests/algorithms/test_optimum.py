@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from dtoken.algorithms import METHODS, method_class
-from dtoken.schedule.stream import Start
+from dtoken.schedule.stream import start_at
 from tests.conftest import ROOT
 from tests.engine.small import setup, small_shards, solve
 
@@ -55,7 +55,7 @@ def test_all_models_come_within_1e_10_of_the_optimum(case: Any) -> None:
     run = setup(shards, method, sigma=0.2, graph=kind, kind=walk, **graph)
     best, errors = solve(shards, "logistic", 0.2), [np.inf]
     with run.engine() as engine:
-        for events, _ in islice(run.schedule.segments(Start(0, method.token_start(8), 0, 0.0)), 30):
+        for events, _ in islice(run.schedule.segments(start_at(method.token_start(8))), 30):
             engine.run(events)
             models = engine.models(float(events.at[-1]))
             errors.append(float(max(np.abs(models.nodes - best).max(), np.abs(models.tokens - best).max())))

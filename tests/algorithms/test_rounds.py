@@ -282,9 +282,9 @@ def test_segments_of_dvr_depend_on_seed_and_number_only() -> None:
 
 
 def start(case: Setup) -> Any:
-    from dtoken.schedule.stream import Start
+    from dtoken.schedule.stream import start_at
 
-    return Start(0, case.method.token_start(6), 0, 0.0)
+    return start_at(case.method.token_start(6))
 
 
 def test_kinds_of_events() -> None:

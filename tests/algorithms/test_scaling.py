@@ -7,7 +7,7 @@ from dtoken.algorithms.contract import Method
 from dtoken.algorithms.tavr import TAVR
 from dtoken.algorithms.tvr import TVR
 from dtoken.schedule.events import MOVE
-from dtoken.schedule.stream import Start
+from dtoken.schedule.stream import start_at
 from tests.engine.small import InMemory, setup, solve
 
 SIGMAS = (3e-3, 1e-3, 3e-4, 1e-4)
@@ -29,7 +29,7 @@ def steps_to(method: Method, sigma: float, accuracy: float) -> tuple[float, int,
     best = solve(shards, "logistic", sigma)
     done = jumps = 0
     with case.engine() as engine:
-        for events, _ in case.schedule.segments(Start(0, method.token_start(N), 0, 0.0)):
+        for events, _ in case.schedule.segments(start_at(method.token_start(N))):
             position = 0
             while position < events.size:
                 stretch = events.between(position, min(events.size, position + max(200, done // 50)))

@@ -20,7 +20,7 @@ from dtoken.graph import build, walk
 from dtoken.problem.finite_sum import FiniteSum
 from dtoken.problem.losses import get_loss
 from dtoken.schedule.clock import TimeModel
-from dtoken.schedule.stream import Start
+from dtoken.schedule.stream import start_at
 from tests.engine.small import Setup, setup, small_shards, solve
 
 LOGISTIC, REGRESSION = small_shards(seed=11), small_shards(seed=12, classes=False)
@@ -78,7 +78,7 @@ def test_reaches_the_optimum(name: str, loss: str, graph: str, kind: str) -> Non
     """All models come within 1e-10 of the optimum by dense Newton steps, and stay there."""
     case = make_setup(name, loss, graph, kind)
     best, errors = solve(case.shards, loss, 0.2), [np.inf]
-    start = Start(0, case.method.token_start(case.shards.n), 0, 0.0)
+    start = start_at(case.method.token_start(case.shards.n))
     with case.engine() as engine:
         for events, _ in islice(case.schedule.segments(start), 20):
             engine.run(events)

@@ -17,7 +17,7 @@ from dtoken.graph import build, walk
 from dtoken.problem.finite_sum import FiniteSum
 from dtoken.problem.losses import get_loss
 from dtoken.schedule.events import Events, concatenate
-from dtoken.schedule.stream import Start
+from dtoken.schedule.stream import start_at
 
 Floats = NDArray[np.float64]
 
@@ -86,7 +86,7 @@ class Setup:
     def events(self, count: int) -> Events:
         """The first events."""
         parts: list[Events] = []
-        for events, _ in self.schedule.segments(Start(0, self.method.token_start(self.shards.n), 0, 0.0)):
+        for events, _ in self.schedule.segments(start_at(self.method.token_start(self.shards.n))):
             parts.append(events)
             if sum(part.size for part in parts) >= count:
                 return concatenate(parts).between(0, count)

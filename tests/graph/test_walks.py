@@ -208,10 +208,42 @@ def test_a_walk_caught_by_the_order_of_the_graphs_is_refused():
         walk(build("time_varying", 5, graphs=["star", "ring"]))
 
 
+@pytest.mark.parametrize("hold", [1, 2, 3])
+@pytest.mark.parametrize("jumps", [1, 2, 3, 4, 6, 7])
+def test_law_of_visits_is_the_mean_over_every_nth_jump(jumps, hold):
+    w = walk(build("time_varying", 5, graphs=["star", "ring", "path", "directed_cycle"], hold=hold), "lazy")
+    tables = [w.transition(table).toarray() for table in range(4)]
+    law, at_visits = np.eye(5)[2], []
+    for jump in range(jumps * 600):
+        law = law @ tables[w.table(jump)]
+        if (jump + 1) % jumps == 0:
+            at_visits.append(law)
+    cycle = 4 * hold  # after so many visits the sequence of graphs is where it was
+    np.testing.assert_allclose(w.visit_law(jumps), np.mean(at_visits[-cycle:], axis=0), rtol=0, atol=1e-12)
+
+
+def test_visits_that_never_reach_some_nodes_are_refused(tmp_path):
+    """On an even ring every second jump ends on the same side; where all edges lead to node 0, there."""
+    assert walk(build("ring", 6)).visit_law(3) == pytest.approx(np.full(6, 1 / 6))
+    assert walk(build("ring", 5)).visit_law(2) == pytest.approx(np.full(5, 1 / 5))
+    for kind, n, jumps in [("ring", 6, 2), ("directed_cycle", 6, 3), ("star", 5, 4)]:
+        with pytest.raises(InputError, match=f"jumps={jumps}, but the simple walk .* only some of the nodes"):
+            walk(build(kind, n)).visit_law(jumps)
+    assert walk(build("ring", 6), "lazy").visit_law(2) == pytest.approx(np.full(6, 1 / 6))
+    (tmp_path / "home").write_text("1 0\n2 0\n")
+    home = {"kind": "edge_list", "path": str(tmp_path / "home"), "directed": True}
+    in_turns = walk(build("time_varying", 3, graphs=["complete", home]))
+    assert in_turns.visit_law(3) == pytest.approx([2 / 3, 1 / 6, 1 / 6])
+    with pytest.raises(InputError, match=r"every 2 jumps the simple walk .* is never at node 1; use algorithm.jumps=1"):
+        in_turns.visit_law(2)
+
+
 def test_a_law_that_changes_inside_the_period_is_refused_for_mixing():
     w = walk(build("time_varying", 5, graphs=["star", "ring"]), "lazy")
-    with pytest.raises(InputError, match="never comes within eps=1e-06 of one law"):
+    with pytest.raises(InputError, match=r"never comes within 1e-06 .* use algorithm\.mixing above 0\.\d+ or"):
         w.mixing(1e-6)
+    needed = float(np.abs(w.phase_laws - w.stationary).max())
+    assert w.mixing(1.01 * needed) > 1
 
 
 @pytest.mark.parametrize(
@@ -227,7 +259,7 @@ def test_refusals(kind, law, words):
 
 
 def test_eps_and_table_limits():
-    with pytest.raises(InputError, match="eps=0 must"):
+    with pytest.raises(InputError, match=r"use a larger algorithm\.mixing"):
         walk(build("ring", 5)).mixing(0)
     with pytest.raises(InputError, match=r"too many for nodes=10000; use graph=complete with graph\.walk=simple"):
         walk(build("complete", 10_000), "lazy")

@@ -51,10 +51,13 @@ class DualMethod(TokenMethod):
         ``independent``: nodes compute all the time; ``on_arrival``: when a token arrives, and only then.
     interactions
         Probability that a step is a meeting of two tokens, wherever they are.
+    continuized
+        Steps ring at the points of a Poisson process: the same steps at other times.
     """
 
     compute: str = "independent"
     interactions: float = 0.0
+    continuized: bool = False
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -84,6 +84,8 @@ class Token(InBlocks, DualMethod):
         ``independent``: nodes compute all the time; ``on_arrival``: when a token arrives, and only then.
     interactions
         Probability that a step is a meeting of two tokens, wherever they are.
+    continuized
+        Steps ring at the points of a Poisson process instead of a step counter: the same steps at other times.
     block_rows
         Rows that are read together where memory does not hold all of them; results do not depend on it.
     """
@@ -113,7 +115,8 @@ class Token(InBlocks, DualMethod):
 
     def law(self, c: DualDescent, facts: Facts) -> Law:
         """All nodes compute equally often."""
-        return Law(self.tokens, c.p_comm, c.p_meet, np.full(facts.n, 1 / facts.n), self.jumps_per_visit(facts))
+        nodes, jumps = np.full(facts.n, 1 / facts.n), self.jumps_per_visit(facts)
+        return Law(self.tokens, c.p_comm, c.p_meet, nodes, jumps, continuized=self.continuized)
 
     def costs(self, facts: Facts) -> Costs:
         """A full gradient a step that computes."""

@@ -70,7 +70,7 @@ class TVR(SamplingMethod, DualMethod):
 
     Parameters
     ----------
-    tokens, smoothness, factor, jumps, mixing, p_comm, compute, interactions
+    tokens, smoothness, factor, jumps, mixing, p_comm, compute, interactions, continuized
         As for Token GD.
     sampling
         ``importance``: samples are drawn with probability proportional to 1 + L_ij / sigma~; ``uniform``: all alike.
@@ -117,8 +117,8 @@ class TVR(SamplingMethod, DualMethod):
     def law(self, c: DualDescent, facts: Facts) -> Law:
         """A local step picks a node, then a sample of it, so that p_ij comes out."""
         weights = facts.samples + c.importance * facts.sum_L / c.sigma_t
-        jumps = self.jumps_per_visit(facts)
-        return Law(self.tokens, c.p_comm, c.p_meet, weights / weights.sum(), jumps, computing_visits=self.on_arrival)
+        nodes, jumps = weights / weights.sum(), self.jumps_per_visit(facts)
+        return Law(self.tokens, c.p_comm, c.p_meet, nodes, jumps, self.on_arrival, self.continuized)
 
     def costs(self, facts: Facts) -> Costs:
         """A gradient for each row of a sample, a step that computes."""

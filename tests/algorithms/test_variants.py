@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy import stats
 
 from dtoken.algorithms.dual import DualMethod
 from dtoken.algorithms.tavr import TAVR
@@ -13,7 +14,7 @@ from dtoken.algorithms.token import Token
 from dtoken.algorithms.tvr import TVR
 from dtoken.errors import InputError
 from dtoken.schedule.clock import TimeModel, advance, start_clock
-from dtoken.schedule.events import KINDS, MEET, VISIT, Events
+from dtoken.schedule.events import KINDS, MEET, MOVE, VISIT, Events
 from dtoken.schedule.samples import row_of
 from tests.algorithms.reference import CURVATURE, slope
 from tests.engine.small import Setup, setup, small_shards, solve
@@ -240,3 +241,24 @@ def test_arrivals_need_something_to_draw_from() -> None:
     with pytest.raises(InputError, match="node 2 has only empty rows"):
         setup(shards, TVR(compute="on_arrival"))
     setup(shards, Token(compute="on_arrival"))
+
+
+@pytest.mark.parametrize(
+    "method", [Token(tokens=2, compute="on_arrival"), TVR(tokens=2, jumps=2), TVR(tokens=3)], ids=repr
+)
+def test_poisson_clocks_change_nothing_but_the_times(method: Any) -> None:
+    """The same steps, at the points of a Poisson process: the models have the same bits, the gaps are exponential."""
+    shards = small_shards(n=6, m=4, d=3, seed=2, empty=False)
+    discrete = setup(shards, method, graph="ring", kind="lazy")
+    continuized = setup(shards, replace(method, continuized=True), graph="ring", kind="lazy")
+    steps, rings = discrete.events(6000), continuized.events(6000)
+    for name in set(steps._fields) - {"at"}:
+        assert np.array_equal(getattr(steps, name), getattr(rings, name)), name
+    with discrete.engine() as one, continuized.engine() as other:
+        one.run(steps)
+        other.run(rings)
+        assert np.array_equal(one.nodes.theta, other.nodes.theta)
+        assert np.array_equal(one.models(steps.at[-1]).tokens, other.models(rings.at[-1]).tokens)
+    gaps = np.diff(rings.at[rings.kind != MOVE], prepend=0.0)
+    assert stats.kstest(gaps, "expon").pvalue > 1e-4
+    assert not np.array_equal(steps.at, rings.at)

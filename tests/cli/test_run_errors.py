@@ -33,7 +33,7 @@ CASES = {
     "stop.passes=long": "stop.passes=long is neither a number nor null.",
     "algorithm.tokens=5": "algorithm.tokens=5 but there are only 4 nodes; use tokens<=4.",
     "algorithm.interactions=0.1": "algorithm.interactions=0.1, but one token cannot meet another; use tokens>=2.",
-    "algorithm.compute=on_arrival algorithm.continuized=true": "algorithm.continuized is not a key of tvr. Keys: ",
+    "algorithm.compute=on_arrival algorithm.unsafe=true": "algorithm.unsafe is not a key of tvr. Keys: ",
     "algorithm=tavr algorithm.compute=on_arrival": "algorithm.compute is not a key of tavr. ",
     "algorithm=tavr algorithm.jumps=1 graph=ring graph.walk=lazy": "tavr needs nearly independent visits, and with ",
     "algorithm=walkman algorithm.beta=0": "algorithm.beta=0.0 must be positive; use safe for 2 (L_b + sigma).",

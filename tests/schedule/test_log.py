@@ -64,10 +64,11 @@ def test_log_agrees_with_trajectory_and_graph(tmp_path: Path) -> None:
         {"graph": {"kind": "ring", "walk": "lazy"}, "algorithm": {"_target_": "tvr", "tokens": 2, "jumps": 3}},
         {"graph": "complete", "algorithm": {"_target_": "tavr", "tokens": 2}},
         {"graph": "complete", "algorithm": {"_target_": "tavr", "tokens": 2, "continuized": True}},
+        {"graph": "ring", "algorithm": {"_target_": "tvr", "tokens": 2, "continuized": True}},
         {"graph": "ring", "algorithm": "extra"},
         {"graph": {"kind": "time_varying"}, "partition": {"sizes": "unequal"}},
     ],
-    ids=["tvr", "token", "jumps", "tavr", "continuized", "extra", "varying"],
+    ids=["tvr", "token", "jumps", "tavr", "continuized", "continuized tvr", "extra", "varying"],
 )
 def test_replay_gives_the_same_bits_and_the_same_log(settings: dict[str, Any], tmp_path: Path) -> None:
     first = run(tmp_path / "a", **settings)

@@ -1,6 +1,5 @@
 """How much memory this process uses while a run goes on."""
 
-import ctypes
 import threading
 import time
 from types import TracebackType
@@ -50,10 +49,3 @@ class MemorySamples:
         self._over.set()
         self._thread.join()
         self._take()
-
-
-def give_back() -> None:
-    """Return to the system what the C library keeps of memory that was freed; only GNU's has to be asked."""
-    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
-    if trim is not None:
-        trim(0)

@@ -22,6 +22,7 @@ from dtoken.graph.walks import Walk, walk
 from dtoken.problem.finite_sum import FiniteSum
 from dtoken.problem.losses import get_loss
 from dtoken.schedule.events import DELIVER, LOAD, LOCAL, MEET, MOVE, VISIT
+from hydra_plugins.dask_launcher._allocator import keep_memory
 
 LONG_MODEL = 2000  # features from which mixing a token and a node is worth a thread of its own
 LONG_GRADIENT = 20_000  # non-zeros from which the gradient of a node or of a block is
@@ -57,6 +58,7 @@ def check_run(settings: Settings) -> Walk:
 def prepare_run(settings: Settings, watcher: Watcher | None = None) -> Prepared:
     """Check everything that can be checked, ingest the data, compute constants and optimum."""
     watcher = watcher or Watcher()
+    keep_memory()
     steps = check_run(settings)
     store, found = open_data(settings, watcher)
     threads = settings.engine.threads_for(store.n, _worth_sharing(settings, store))

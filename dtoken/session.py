@@ -24,12 +24,13 @@ from dtoken.engine.run import Outcome, Stop, Watch, run
 from dtoken.engine.timing import Choice, choose
 from dtoken.errors import InputError
 from dtoken.estimate import check_memory, memory_budget, memory_line, store_need
-from dtoken.memory_samples import MemorySamples, give_back
+from dtoken.memory_samples import MemorySamples
 from dtoken.preparation import Prepared, chosen, is_auto
 from dtoken.provenance import now, provenance
 from dtoken.result import Result
 from dtoken.schedule.events import Events, no_events
 from dtoken.schedule.samples import Samples
+from hydra_plugins.dask_launcher._allocator import give_back
 
 if TYPE_CHECKING:
     from distributed import Client

@@ -31,6 +31,7 @@ from dtoken.engine.parts import Part, read_part, write_part
 from dtoken.engine.recorder import Measurement
 from dtoken.errors import InputError, RunError
 from dtoken.schedule.samples import Samples
+from hydra_plugins.dask_launcher._allocator import give_back, keep_memory
 
 LEASE_SECONDS = 900.0  # a run whose driver was not heard of for so long is forgotten
 ALL_GENERATIONS = 2**62
@@ -62,6 +63,7 @@ class _Seat:
         if self.host:
             self.host.close()
         self.host, self.cut = None, None
+        give_back()
 
 
 class Hosts(WorkerPlugin):
@@ -76,6 +78,7 @@ class Hosts(WorkerPlugin):
     def setup(self, worker: Worker) -> None:
         """Start empty: the driver assigns nodes."""
         self.seats = {}
+        keep_memory()
         self._lease = PeriodicCallback(self._forget_orphans, 10_000)
         self._lease.start()
 

@@ -22,6 +22,7 @@ from hydra.core.utils import JobReturn, JobStatus, run_job, setup_globals
 from hydra.experimental.callback import Callback
 from hydra.types import HydraContext, TaskFunction
 
+from hydra_plugins.dask_launcher._allocator import give_back, keep_memory
 from hydra_plugins.dask_launcher._compose import unpacked
 from hydra_plugins.dask_launcher._records import DONE, FAILED, LEFT, RECORDS, RUNNING, now, write_record
 
@@ -93,6 +94,7 @@ class Station(WorkerPlugin):
     def setup(self, worker: Worker) -> None:
         """The worker starts."""
         STATIONS[self._token] = self
+        keep_memory()
 
     def teardown(self, worker: Worker) -> None:
         """The worker leaves in good order: the job that runs on it is not to blame."""
@@ -134,6 +136,8 @@ def run_task(token: str, task: Task) -> Outcome:
         value = _as_json(returned._return_value) if outcome.status == DONE else None
         final = {"status": outcome.status, "ended": outcome.ended, "error": outcome.error, "value": value}
         write_record(task.directory, task.index, record | final, durable=True)
+    del returned
+    give_back()
     return outcome
 
 

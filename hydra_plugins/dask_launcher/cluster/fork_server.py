@@ -11,12 +11,7 @@ from typing import Any
 
 METHOD = "forkserver"
 PRELOAD = ["distributed.nanny", "distributed.dashboard", "hydra_plugins.dask_launcher._worker"]
-ENVIRON = {
-    "OMP_NUM_THREADS": "1",
-    "MKL_NUM_THREADS": "1",
-    "OPENBLAS_NUM_THREADS": "1",
-    "MALLOC_TRIM_THRESHOLD_": "65536",
-}
+ENVIRON = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
 
 
 def available() -> bool:

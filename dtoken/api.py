@@ -136,7 +136,7 @@ def run(
     folder = None if directory is None else Path(directory)
     if folder is not None:
         before = earlier_summary(folder, settings)
-        if before and is_over(before, settings):
+        if before and is_over(folder, before, settings):
             return Result.load(folder)
     with noting_memory(settings, folder), _screen(progress) as screen:
         prepared = prepare_run(settings, screen and screen.watcher)

@@ -14,6 +14,7 @@ from dtoken.config.settings import FREE, Settings, flat
 from dtoken.config.values import show
 from dtoken.engine.arrays import replace_folder, write_arrays
 from dtoken.engine.recorder import COLUMNS, Record
+from dtoken.engine.run import is_accurate
 from dtoken.errors import InputError, RunError
 from dtoken.schedule.arrow import arrow_array
 
@@ -40,6 +41,16 @@ def write_trajectory(directory: Path, records: Sequence[Record]) -> None:
     columns = [np.array([getattr(record, name) for record in records]) for name in COLUMNS]
     table = pa.Table.from_arrays([arrow_array(column) for column in columns], COLUMNS)
     write_atomically(directory / TRAJECTORY, lambda path: pq.write_table(table, path))
+
+
+def read_records(directory: Path) -> list[Record]:
+    """Read ``trajectory.parquet``."""
+    import pyarrow.parquet as pq
+
+    try:
+        return [Record(**row) for row in pq.read_table(directory / TRAJECTORY).to_pylist()]
+    except (OSError, ValueError, TypeError):
+        raise InputError(f"{directory / TRAJECTORY} is missing or damaged; use another directory") from None
 
 
 def write_memory(directory: Path, samples: Sequence[tuple[float, int]], budget: int) -> None:
@@ -115,16 +126,15 @@ def recorded_choice(directory: Path | None) -> dict[str, Any] | None:
     return choice
 
 
-def is_over(summary: Mapping[str, Any], settings: Settings) -> bool:
-    """Whether the run of ``summary`` has nothing left to do: it failed, or went as far as ``settings`` ask for."""
+def is_over(directory: Path, summary: Mapping[str, Any], settings: Settings) -> bool:
+    """Whether the run in ``directory`` has nothing left to do: it failed, or went as far as ``settings`` ask for."""
     if summary["status"] != DONE:
         return bool(summary["status"] == FAILED and summary["end"])
     stop, end, rows = settings.stop, summary["end"], summary["data"]["rows"]
-    suboptimality = math.inf if end["suboptimality"] is None else end["suboptimality"]
     return bool(
         summary["config"]["stop"] == settings.as_config()["stop"]
         or (stop.passes is not None and end["gradients"] >= math.ceil(stop.passes * rows))
         or (stop.jumps is not None and end["jumps"] >= stop.jumps)
         or (stop.events is not None and end["event"] >= stop.events)
-        or (stop.suboptimality is not None and suboptimality <= stop.suboptimality)
+        or (stop.suboptimality and is_accurate(read_records(directory), stop, settings.record, rows))
     )

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from dtoken.algorithms.contract import Models
 from dtoken.engine.recorder import COLUMNS, Record
 from dtoken.errors import InputError
-from dtoken.outputs import RESULT, SUMMARY, TRAJECTORY, estimate
+from dtoken.outputs import RESULT, SUMMARY, TRAJECTORY, estimate, read_records
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -58,18 +58,16 @@ class Result:
         >>> Result.load("outputs/2026-11-16/10-12-03").summary["status"]  # doctest: +SKIP
         'done'
         """
-        import pyarrow.parquet as pq
         import zarr
 
         directory = Path(directory)
         for name in (SUMMARY, TRAJECTORY, RESULT):
             if not (directory / name).exists():
                 raise InputError(f"{directory} does not hold a finished run: it has no {name}")
-        rows = pq.read_table(directory / TRAJECTORY).to_pylist()
         group = zarr.open_group(directory / RESULT, mode="r")
         theta, tokens, nodes = (np.asarray(group[name]) for name in ("theta", "tokens", "nodes"))
         summary = json.loads((directory / SUMMARY).read_text(encoding="utf-8"))
-        return cls([Record(**row) for row in rows], summary, theta, tokens, nodes, directory)
+        return cls(read_records(directory), summary, theta, tokens, nodes, directory)
 
     @cached_property
     def trajectory(self) -> "pd.DataFrame":
@@ -77,6 +75,19 @@ class Result:
         import pandas as pd
 
         return pd.DataFrame([record.as_dict() for record in self.records], columns=list(COLUMNS))
+
+    def to_accuracy(self, accuracy: float) -> dict[str, Any]:
+        """Costs until ``accuracy`` was ``reached``, and until the run ``stays_below`` it; None: never.
+
+        Examples
+        --------
+        >>> result.to_accuracy(1e-4)["stays_below"]["jumps"]  # doctest: +SKIP
+        711
+        """
+        from dtoken.summary import to_accuracy
+
+        (found,) = to_accuracy(self.records, [accuracy]).values()
+        return found
 
     @property
     def constants(self) -> dict[str, Any]:

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from dtoken.accuracy import crossing
 from dtoken.engine.experiment import Experiment
 from dtoken.engine.recorder import Record
 from dtoken.graph.walks import in_words
@@ -77,32 +78,28 @@ def measured_rate(experiment: Experiment, records: Sequence[Record]) -> float | 
     return -math.expm1(slope)
 
 
-def to_accuracy(records: Sequence[Record], accuracies: Sequence[float]) -> dict[str, dict[str, Any] | None]:
-    """For each accuracy what it took until the first record that reaches it; None: not reached.
+def to_accuracy(records: Sequence[Record], accuracies: Sequence[float]) -> dict[str, dict[str, Any]]:
+    """For each accuracy what it took until it was ``reached``, and until the run ``stays_below`` it; None: never.
 
     Examples
     --------
-    >>> record = Record(7, 2, 1, 5, 0.5, 9.0, 0.1, 1.0, 1e-3, 0.0, 0.0)
-    >>> to_accuracy([record], [1e-2, 1e-4])["0.01"]["jumps"]
-    2
+    >>> gaps = [1.0, 0.1, 0.3, 0.1]
+    >>> records = [Record(7 * k, 2 * k, k, 5, 0.5, 9.0, 0.1, 1.0, gap, 0, 0) for k, gap in enumerate(gaps)]
+    >>> taken = to_accuracy(records, [0.2, 1e-4])
+    >>> taken["0.2"]["reached"]["jumps"], taken["0.2"]["stays_below"]["jumps"], taken["0.0001"]
+    (2, 6, {'reached': None, 'stays_below': None})
     """
-    found: dict[str, dict[str, Any] | None] = {}
+    gaps = [record.suboptimality for record in records]
+    found = {}
     for accuracy in accuracies:
-        first = next((record for record in records if record.suboptimality <= accuracy), None)
-        found[f"{accuracy:g}"] = (
-            None
-            if first is None
-            else {
-                "events": first.event,
-                "jumps": first.jumps,
-                "messages": first.messages,
-                "gradients": first.gradients,
-                "passes": first.passes,
-                "time": first.time,
-                "wall": first.wall,
-            }
-        )
+        where = crossing(gaps, accuracy)._asdict()
+        found[f"{accuracy:g}"] = {name: None if at is None else _taken(records[at]) for name, at in where.items()}
     return found
+
+
+def _taken(record: Record) -> dict[str, Any]:
+    names = ("jumps", "messages", "gradients", "passes", "time", "wall")
+    return {"events": record.event} | {name: getattr(record, name) for name in names}
 
 
 def walk_in_words(kind: str, independent: bool, stay: float | None = None) -> str:

@@ -4,7 +4,7 @@ import math
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from dtoken.cli.lines import aligned, amounts, headings
+from dtoken.cli.lines import FIRST, aligned, amounts, headings
 
 if TYPE_CHECKING:
     from dtoken.report.costs import Reached
@@ -14,10 +14,10 @@ MOST_ROWS = 24  # fit on a screen; the report has them all
 
 
 def cost_table(directory: Path) -> list[str]:
-    """Median over seeds of what it took to come to the accuracy that the report shows first; empty: no run did."""
+    """Median over seeds of what it took to stay below the accuracy that the report shows first; empty: no run does."""
     from dtoken.report.cells import cells_of, describe
     from dtoken.report.costs import accuracies_of, reached, shown_accuracy
-    from dtoken.report.sentences import seeds
+    from dtoken.report.sentences import intervals, seeds
     from dtoken.sweep.collect import read_trajectory
     from dtoken.sweep.runs import find_runs
 
@@ -34,11 +34,16 @@ def cost_table(directory: Path) -> list[str]:
     rows = [(" ".join([e.cell.method.name, *describe(e.cell.context)]), *_needed(e)) for e in entries[:MOST_ROWS]]
     told = seeds(sweep)
     head = f"to {accuracy:g}" + (f", median of {told}" if told else "")
-    lines = aligned([(head, *headings(COLUMNS)), *rows])
+    lines = aligned([(head, *headings(COLUMNS), FIRST), *rows])
     left = len(entries) - MOST_ROWS
-    return [*lines, f"... and {left} more in the report"] if left > 0 else lines
+    notes = [f"... and {left} more in the report" if left > 0 else "", intervals(sweep)]
+    return [*lines, *(note for note in notes if note)]
 
 
 def _needed(entry: "Reached") -> list[str]:
     middle = {name: entry.costs[name].median for name in COLUMNS}
-    return amounts(None if math.isinf(middle["jumps"]) else middle, COLUMNS)
+    first = entry.first["jumps"].median
+    return [
+        *amounts(None if math.isinf(middle["jumps"]) else middle, COLUMNS),
+        *amounts(None if math.isinf(first) else {"jumps": first}, ["jumps"]),
+    ]

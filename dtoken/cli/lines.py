@@ -11,6 +11,7 @@ from dtoken.summary import constants, predict, proved, rate, walk_in_words
 
 SHOWN = ("kappa", "p_comp", "rho_comm", "rho_comp", "rho", "beta", "step")  # constants, if they are one number
 TABLE = ("jumps", "messages", "gradients", "passes", "time", "wall")
+FIRST = "reached (jumps)"  # heading of the jumps until an accuracy was met for the first time
 HEADINGS = {"time": "ideal time"}
 
 
@@ -120,10 +121,11 @@ def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
 def closing(result: Result) -> list[str]:
     """The table of accuracies, the rates, and what else there is to say."""
     summary = result.summary
-    reached = summary["to_accuracy"].items()
-    lines = aligned(
-        [("", *headings(TABLE)), *((f"to {accuracy}", *amounts(taken, TABLE)) for accuracy, taken in reached)]
-    )
+    rows = [
+        (f"to {accuracy}", *amounts(taken["stays_below"], TABLE), *amounts(taken["reached"], ["jumps"]))
+        for accuracy, taken in summary["to_accuracy"].items()
+    ]
+    lines = aligned([("", *headings(TABLE), FIRST), *rows])
     rates = [
         f"{name} {summary[key]:.2g}"
         for name, key in (("measured", "measured_rate"), ("predicted", "predicted_rate"), ("paper", "paper_rate"))

@@ -207,7 +207,7 @@ def carry_out(config: Any, directory: Path, inside: Any, observed: Any = lambda 
     if config.theory == "only":
         raise InputError("theory=only is in a configuration file; give it on the command line")
     before = earlier_summary(directory, settings)
-    if before and is_over(before, settings):
+    if before and is_over(directory, before, settings):
         if before["failure"]:
             return f"{directory} holds this run, which {before['failure']}"
         print(f"This run is done already; a later stop would continue it.\n{directory}")

@@ -72,6 +72,8 @@ class Record(Recording):
     ----------
     every_passes, every_jumps
         Measure each time that so many passes or jumps have gone by.
+    growth
+        Let intervals grow to this share of the passes (jumps) so far: 0.05 measures all methods to within 5 %.
     events
         Write the event log.
     accuracies

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
+from dtoken.accuracy import settled
 from dtoken.algorithms.contract import Models, Vector
 from dtoken.engine.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
 from dtoken.engine.experiment import Experiment
@@ -56,15 +57,20 @@ class Stop:
         Events of any kind.
     suboptimality
         F - F*, looked at when it is recorded.
+    patience
+        Record points in a row that must be at or below ``suboptimality``.
     """
 
     passes: float | None = 50.0
     jumps: int | None = None
     events: int | None = None
     suboptimality: float | None = None
+    patience: int = 3
 
     def __post_init__(self) -> None:
-        given = {name: value for name, value in vars(self).items() if value is not None}
+        if self.patience < 1:
+            raise InputError(f"stop.patience={self.patience} must be at least 1: how many records in a row")
+        given = {name: value for name, value in vars(self).items() if value is not None and name != "patience"}
         if not given:
             raise InputError("nothing stops this run; set one of stop.passes, stop.jumps, stop.events")
         for name, value in given.items():
@@ -78,16 +84,25 @@ class Stop:
 
 @dataclass(frozen=True)
 class Recording:
-    """When to measure: the start and the end always, and each time one of these has gone by."""
+    """When to measure: the start and the end always, and each time one of these has gone by.
+
+    With ``growth``, an interval is at least this share of what has gone by before it.
+    """
 
     every_passes: float | None = 1.0
     every_jumps: int | None = None
+    growth: float | None = None
 
     def __post_init__(self) -> None:
-        for name in ("every_passes", "every_jumps"):
+        for name in ("every_passes", "every_jumps", "growth"):
             value = getattr(self, name)
-            if value is not None and not value > 0:
+            if value is not None and not 0 < value < math.inf:
                 raise InputError(f"record.{name}={value} must be positive")
+
+    def following(self, jumps: int, gradients: int, rows: int) -> tuple[int, int]:
+        """The next record points, in jumps and in gradients, after so many of them."""
+        passes = None if self.every_passes is None else max(1, round(self.every_passes * rows))
+        return _after(jumps, self.every_jumps, self.growth), _after(gradients, passes, self.growth)
 
 
 @dataclass(frozen=True)
@@ -157,7 +172,7 @@ def run(
     position = _resume(experiment, engine, directory, identity) or _begin(experiment, engine, watch)
     watch.begin(position.clock.events)
     failure = _divergence(position.records)
-    if failure or _reached(position.clock, end) or _accurate(position.records[-1], stop):
+    if failure or _reached(position.clock, end) or is_accurate(position.records, stop, recording, rows):
         return Outcome(position.records, engine.models(position.t), failure)
     if not _regular(position.records, recording, rows):
         position.records.pop()  # measured only because the run ended there
@@ -175,7 +190,7 @@ def run(
         position.records.append(record(experiment, position.clock, measured, position.wall))
         watch.record(position.records[-1])
         failure = measured.failure or _divergence(position.records)
-        finished = failure or _reached(position.clock, end) or _accurate(position.records[-1], stop)
+        finished = failure or _reached(position.clock, end) or is_accurate(position.records, stop, recording, rows)
         if checkpoint_every and directory and (finished or (len(position.records) - 1) % checkpoint_every == 0):
             watch.checkpoint()
             _save(directory, identity, engine, position)
@@ -254,12 +269,8 @@ def _stop_limits(stop: Stop, rows: int) -> Limits:
 
 
 def _next(recording: Recording, clock: Clock, rows: int, end: Limits) -> Limits:
-    """The next record point: multiples of the intervals, so that it does not depend on where a run was resumed."""
-    jumps = gradients = UNLIMITED
-    if recording.every_jumps is not None:
-        jumps = (clock.jumps // recording.every_jumps + 1) * recording.every_jumps
-    if (interval := _gradient_interval(recording, rows)) is not None:
-        gradients = (clock.gradients // interval + 1) * interval
+    """The next record point, or the end."""
+    jumps, gradients = recording.following(clock.jumps, clock.gradients, rows)
     return Limits(end.events, min(jumps, end.jumps), min(gradients, end.gradients))
 
 
@@ -268,22 +279,40 @@ def _regular(records: list[Record], recording: Recording, rows: int) -> bool:
     if len(records) == 1:
         return True
     before, last = records[-2:]
-    jumps, gradients = recording.every_jumps, _gradient_interval(recording, rows)
-    return (jumps is not None and last.jumps // jumps > before.jumps // jumps) or (
-        gradients is not None and last.gradients // gradients > before.gradients // gradients
-    )
+    jumps, gradients = recording.following(before.jumps, before.gradients, rows)
+    return last.jumps >= jumps or last.gradients >= gradients
 
 
-def _gradient_interval(recording: Recording, rows: int) -> int | None:
-    return None if recording.every_passes is None else max(1, round(recording.every_passes * rows))
+def _after(amount: int, interval: int | None, growth: float | None) -> int:
+    """The first point after ``amount``: points are the same ones wherever a run was resumed.
+
+    Examples
+    --------
+    >>> _after(0, 10, None), _after(25, 10, None), _after(25, None, None) == UNLIMITED
+    (10, 30, True)
+    >>> _after(25, 10, 0.5), _after(30, 10, 0.5), _after(45, 10, 0.5)
+    (30, 45, 67)
+    """
+    if interval is None:
+        return UNLIMITED
+    if growth is None:
+        return (amount // interval + 1) * interval
+    point = min(amount, int(interval / growth)) // interval * interval  # so far intervals are equal
+    while point <= amount:
+        point += max(interval, int(growth * point))
+    return point
 
 
 def _reached(clock: Clock, limits: Limits) -> bool:
     return clock.events >= limits.events or clock.jumps >= limits.jumps or clock.gradients >= limits.gradients
 
 
-def _accurate(record: Record, stop: Stop) -> bool:
-    return stop.suboptimality is not None and record.suboptimality <= stop.suboptimality
+def is_accurate(records: list[Record], stop: Stop, recording: Recording, rows: int) -> bool:
+    """Whether a run has come to the accuracy at which it is to stop, by the records that a longer run has, too."""
+    if stop.suboptimality is None:
+        return False
+    kept = records if _regular(records, recording, rows) else records[:-1]
+    return settled([record.suboptimality for record in kept[-stop.patience :]], stop.suboptimality, stop.patience)
 
 
 def _divergence(records: list[Record]) -> str | None:

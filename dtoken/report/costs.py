@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from dtoken.accuracy import crossing
 from dtoken.config.sections import asked_accuracies
 from dtoken.errors import InputError
 from dtoken.outputs import DONE, FAILED, INTERRUPTED
@@ -44,9 +45,10 @@ class Reached:
     cell: Cell
     accuracy: float
     runs: int  # that ended, or got there
-    reached: int
-    single: tuple[Mapping[str, float], ...]  # costs of each run that got there
+    reached: int  # that stay below it
+    single: tuple[Mapping[str, float], ...]  # costs of each run that stays below it
     costs: Mapping[str, Spread]
+    first: Mapping[str, Spread]  # costs of the first record at or below it
 
 
 @dataclass(frozen=True)
@@ -58,21 +60,33 @@ class Slope:
     high: float
 
 
-def first_costs(table: "pd.DataFrame", accuracy: float) -> dict[str, float] | None:
-    """Costs at the first record point whose suboptimality is at most ``accuracy``; None: there is none."""
-    there = np.flatnonzero(table["suboptimality"].to_numpy() <= accuracy)
-    return {name: float(table[name].iloc[there[0]]) for name in COSTS} if len(there) else None
+def costs_to(table: "pd.DataFrame", accuracy: float) -> dict[str, dict[str, float] | None]:
+    """Costs until ``accuracy`` was ``reached``, and until the run ``stays_below`` it; None: never."""
+    where = crossing(table["suboptimality"].to_numpy(), accuracy)._asdict()
+    return {
+        name: None if at is None else {cost: float(table[cost].iloc[at]) for cost in COSTS}
+        for name, at in where.items()
+    }
 
 
 def reached(cell: Cell, tables: Sequence["pd.DataFrame"], accuracy: float) -> Reached:
     """Costs of a cell; a run that ended without getting there counts as infinitely expensive."""
-    found = [first_costs(table, accuracy) for table in tables]
+    found = [costs_to(table, accuracy) for table in tables]
+    single, costs, runs = _spreads(cell, [each["stays_below"] for each in found])
+    _, first, _ = _spreads(cell, [each["reached"] for each in found])
+    return Reached(cell, accuracy, runs, len(single), single, costs, first)
+
+
+def _spreads(
+    cell: Cell, found: Sequence[Mapping[str, float] | None]
+) -> tuple[tuple[Mapping[str, float], ...], dict[str, Spread], int]:
+    """Costs of the runs that got there, their spreads, and how many runs these are of."""
     single = tuple(costs for costs in found if costs is not None)
     missing = sum(
         costs is None and run.status in ENDED for run, costs in zip(cell.runs, found, strict=True)
     )  # a run under way may still get there
     spreads = {name: spread([costs[name] for costs in single] + [np.inf] * missing) for name in COSTS}
-    return Reached(cell, accuracy, len(single) + missing, len(single), single, spreads)
+    return single, spreads, len(single) + missing
 
 
 def spread(values: Sequence[float]) -> Spread:

@@ -59,6 +59,7 @@ def page(
         unfinished=facts.unfinished(sweep),
         failures=facts.failures(sweep),
         repeated=any(len(cell.runs) > 1 for cell in sweep.cells),
+        intervals=sentences.intervals(sweep),
         has_curves=any(study.curves),
         has_rates=any(rate.measured is not None for rate in study.rates),
         violations=[rate.cell.label for rate in study.rates if rate.violated],
@@ -177,7 +178,9 @@ def _numbers(values: Sequence[float] | np.ndarray[Any, Any], digits: int = DIGIT
 
 def _reached(entry: Reached, cell: int) -> dict[str, Any]:
     costs = {name: _spread(spread) for name, spread in entry.costs.items()}
-    return {"cell": cell, "accuracy": entry.accuracy, "runs": entry.runs, "reached": entry.reached, "costs": costs}
+    first = {name: _spread(spread)[0] for name, spread in entry.first.items()}
+    found = {"cell": cell, "accuracy": entry.accuracy, "runs": entry.runs, "reached": entry.reached}
+    return found | {"costs": costs, "first": first}
 
 
 def _spread(spread: Spread) -> list[float | None]:

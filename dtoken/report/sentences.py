@@ -113,6 +113,24 @@ def outcome(sweep: Sweep) -> str:
     return f"{text}; {duration(spent)} of it in iterations." if spent else f"{text}."
 
 
+def intervals(sweep: Sweep) -> str:
+    """A sentence about runs that were not measured equally often; empty: all were."""
+    keys = ("every_passes", "every_jumps", "growth")
+    asked = [[run.config.get(f"record.{key}") for key in keys] for run in sweep.runs if run.composed]
+    different = {
+        key: sorted({values[at] for values in asked}, key=lambda value: (value is None, value or 0))
+        for at, key in enumerate(keys)
+    }
+    told = [
+        f"record.{key} {listed(map(show_value, values), last='or')}"
+        for key, values in different.items()
+        if len(values) > 1
+    ]
+    if not told:
+        return ""
+    return f"Runs were measured at different intervals ({'; '.join(told)}): a cost is known to within its interval."
+
+
 def findings(sweep: Sweep, table: Sequence[Reached]) -> list[str]:
     """Which method was cheapest, for each setting in which several methods reached the same accuracy."""
     found: list[str] = []

@@ -9,7 +9,9 @@ GENERAL = {
     "ideal time": "computed from the events alone, not measured: a gradient takes tau_comp, a jump tau_comm "
     "(in whatever unit these settings have), and nodes work in parallel",
     "wall": "seconds of running on the machines that were there",
-    "reached": "how many of the runs, of those that ended or got there, came to the accuracy",
+    "stay below": "how many of the runs, of those that ended or got there, came to the accuracy and stayed there",
+    "reached (jumps)": "jumps until a record point was at or below the accuracy for the first time; it may be a dip "
+    "of a noisy curve, so costs are counted from where the curve stays below",
     "tau_comp, tau_comm": "ideal time of a gradient and of a jump (time.tau_comp, time.tau_comm)",
     "n": "number of nodes, each with rows of its own",
     "K": "number of tokens: copies of the model that go from node to node",

@@ -14,11 +14,11 @@ def test_the_middle_seed_counts_and_a_run_that_did_not_get_there_is_infinitely_e
         write_run(tmp_path / f"{seed}", config("tvr", seed=seed), trajectory(0.5, 20, jumps))
         write_run(tmp_path / f"{3 + seed}", config("token", seed=seed), trajectory(0.5, 10 if seed else 20))
     head, *rows = cost_table(tmp_path)
-    names = ["jumps", "messages", "gradients", "ideal", "time", "wall"]
+    names = ["jumps", "messages", "gradients", "ideal", "time", "wall", "reached", "(jumps)"]
     assert head.split() == ["to", "0.0001,", "median", "of", "3", "seeds", *names]
     assert sorted(row.split() for row in rows) == [
-        ["token", "-", "-", "-", "-", "-"],
-        ["tvr", "280", "266", "560", "28", "k", "0.14", "s"],
+        ["token", "-", "-", "-", "-", "-", "-"],
+        ["tvr", "280", "266", "560", "28", "k", "0.14", "s", "280"],
     ]
 
 

@@ -21,9 +21,19 @@ def test_a_run_says_what_it_does_and_where_it_left_the_result(dtoken: Dtoken) ->
     assert "60 x 4" in lines[0]
     assert "K=2" in lines[1]
     assert "per step proved: about" in lines[3]
-    assert lines[5].split() == ["jumps", "messages", "gradients", "passes", "ideal", "time", "wall"]
+    assert lines[5].split() == [
+        "jumps",
+        "messages",
+        "gradients",
+        "passes",
+        "ideal",
+        "time",
+        "wall",
+        "reached",
+        "(jumps)",
+    ]
     assert lines[6].startswith("to 1 ")
-    assert lines[7].split() == ["to", "1e-30", *["-"] * 6]
+    assert lines[7].split() == ["to", "1e-30", *["-"] * 7]
     folder = Path(said.last)
     assert folder.parts[0] == "outputs"
     assert {path.name for path in folder.iterdir()} == {

@@ -31,6 +31,7 @@ def go(
     *,
     threads: int = 1,
     every: float = 400.0,
+    growth: float | None = None,
     stop: Stop | None = None,
     watch: Watch | None = None,
     identity: str = "a",
@@ -46,7 +47,7 @@ def go(
             experiment,
             engine,
             stop or Stop(passes=None, events=EVENTS),
-            Recording(every_passes=every),
+            Recording(every_passes=every, growth=growth),
             directory=directory,
             identity=identity,
             checkpoint_every=1 if directory else None,
@@ -191,9 +192,42 @@ def test_stops_at_the_first_limit(stop: Stop, counter: str, value: int) -> None:
 
 
 def test_stops_when_accurate() -> None:
-    outcome = go(None, stop=Stop(passes=5000, suboptimality=1e-6), every=10.0)
+    outcome = go(None, stop=Stop(passes=5000, suboptimality=1e-6, patience=1), every=10.0)
     assert outcome.records[-1].suboptimality <= 1e-6 < outcome.records[-2].suboptimality
     assert all(np.diff([record.event for record in outcome.records]) > 0)
+
+
+NOISY = Stop(passes=600, suboptimality=3e-3)  # at every half pass, a run dips below this before it stays there
+
+
+def test_a_dip_does_not_stop_a_run() -> None:
+    """The first three records in a row at or below: one dip is not enough."""
+    gaps = [record.suboptimality for record in go(None, stop=NOISY, every=0.5).records]
+    below = [gap <= 3e-3 for gap in gaps]
+    assert below[-3:] == [True] * 3
+    assert not any(below[at : at + 3] == [True] * 3 for at in range(len(gaps) - 3))
+    assert any(below[:-3])  # it dipped before
+
+
+def test_patience_is_counted_through_interruptions(tmp_path: Path) -> None:
+    """Interrupted between the first and the last of the three records, and stopped where no interval ends."""
+    whole = go(None, stop=NOISY, every=0.5)
+    first = whole.records[-3]
+    near = Stop(passes=None, events=first.event + 3)
+    assert go(tmp_path, stop=near, every=0.5).records[-1].suboptimality <= 3e-3
+    assert_same(go(tmp_path, stop=NOISY, every=0.5), whole)
+
+
+def test_intervals_may_grow_with_the_run(tmp_path: Path) -> None:
+    """Of the passes so far, a fifth: equal for methods that need few and for those that need many."""
+    recording = {"every": 1.0, "growth": 0.2}
+    whole = go(None, stop=Stop(passes=60), **recording)
+    gradients, points = np.array([record.gradients for record in whole.records]), [0]
+    while points[-1] < 60 * 36:
+        points.append(points[-1] + max(36, int(0.2 * points[-1])))
+    assert gradients.tolist() == [*points[:-1], 60 * 36]  # gradients come one by one, and the end is measured, too
+    go(tmp_path, stop=Stop(passes=17.3), **recording)
+    assert_same(go(tmp_path, stop=Stop(passes=60), **recording), whole)
 
 
 class TooLong(TVR):

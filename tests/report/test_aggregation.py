@@ -13,7 +13,7 @@ from dtoken.errors import InputError
 from dtoken.report.bands import AXES, MEASURES, POINTS, aggregate, thin
 from dtoken.report.cells import Cell, Sweep, cells_of
 from dtoken.report.colours import ORDERED
-from dtoken.report.costs import Reached, accuracies_of, first_costs, reached, scaling, shown_accuracy, slope, spread
+from dtoken.report.costs import Reached, accuracies_of, costs_to, reached, scaling, shown_accuracy, slope, spread
 from dtoken.report.study import study
 from dtoken.sweep.runs import find_runs
 from tests.sweep.made import config, trajectory, write_manifest, write_run
@@ -135,16 +135,20 @@ def one_cell(folder: Path, tables: list[pd.DataFrame], status: str = "done") -> 
     return cell, tables
 
 
-def test_costs_are_those_of_the_first_record_that_got_there(tmp_path: Path) -> None:
+def test_costs_are_those_of_the_record_from_which_on_a_run_stays_below(tmp_path: Path) -> None:
     cell, tables = one_cell(tmp_path, [noisy(seed, 200) for seed in range(4)])
+    for seed, table in enumerate(tables):
+        table["suboptimality"] *= np.random.default_rng(seed).lognormal(0, 0.3, 200)
     entry = reached(cell, tables, 0.05)
-    rows = pd.DataFrame([table[table.suboptimality <= 0.05].iloc[0] for table in tables])
+    rows = pd.DataFrame([table.iloc[table.index[table.suboptimality > 0.05][-1] + 1] for table in tables])
+    first = pd.DataFrame([table[table.suboptimality <= 0.05].iloc[0] for table in tables])
+    assert entry.first["jumps"].median == sorted(first.jumps)[2] < entry.costs["jumps"].median
     assert (entry.reached, entry.runs) == (4, 4)
     for cost in entry.costs:
         assert entry.costs[cost].median == sorted(rows[cost])[2]  # of the two in the middle the larger: it occurred
         assert entry.costs[cost].low == rows[cost].min()
         assert entry.costs[cost].high == rows[cost].max()
-    assert first_costs(tables[0], 1e-300) is None
+    assert costs_to(tables[0], 1e-300) == {"reached": None, "stays_below": None}
 
 
 def test_a_run_that_did_not_get_there_is_infinitely_expensive(tmp_path: Path) -> None:

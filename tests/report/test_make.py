@@ -3,6 +3,7 @@
 import json
 import re
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from PIL import Image
 
+from dtoken.cli.costs import cost_table
 from dtoken.cli.report import main
 from dtoken.errors import InputError
 from dtoken.report import figures, make_report
@@ -169,6 +171,19 @@ def test_sentences_say_what_is_seen(sweep: Path) -> None:
     assert complete.startswith("With graph=complete, to 0.01, tavr needs the least communication (")
     assert "computation (200; tvr 2 times as much)" in complete
     assert "graph=ring" in ring
+
+
+def test_different_record_intervals_are_told(tmp_path: Path) -> None:
+    def settings(algorithm: str, every: float) -> Any:
+        return config(algorithm, record={"accuracies": [1e-2], "every_passes": every, "growth": None})
+
+    write_run(tmp_path / "0", settings("tvr", 1.0), trajectory())
+    write_run(tmp_path / "1", settings("token", 1.0), trajectory())
+    assert "different intervals" not in make_report(tmp_path).read_text()
+    write_run(tmp_path / "2", settings("gd", 10.0), trajectory())
+    said = "Runs were measured at different intervals (record.every_passes 1 or 10): "
+    assert said in make_report(tmp_path).read_text()
+    assert cost_table(tmp_path)[-1].startswith(said)
 
 
 def costly(folder: Path, algorithm: str, gradients: int, jumps: int) -> None:

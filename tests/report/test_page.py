@@ -194,7 +194,7 @@ def column(page: Any, title: str) -> list[str]:
     return [text.split("\n")[0].strip() for text in cells]
 
 
-def test_the_table_tells_the_first_crossing_and_sorts(report: Path, tables: dict[str, Any], open_page: Open) -> None:
+def test_the_table_tells_what_it_took_and_sorts(report: Path, tables: dict[str, Any], open_page: Open) -> None:
     page = open_page(report)
     page.select_option("#accuracy", "0.01")
     page.click("#cost-table th button:has-text('messages')")

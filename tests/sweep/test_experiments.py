@@ -49,3 +49,10 @@ def test_parameters_that_move_together(capsys: pytest.CaptureFixture[str]) -> No
         ["#3", "+case=hard", "seed=0", "<=", "2", "M"],
     ]
     assert lines[6] == "6 jobs, all configurations valid; 0 already done, 6 to run"
+
+
+def test_curves_of_a_figure_are_measured_at_equal_intervals() -> None:
+    """None has intervals of its own: they are those of the experiment."""
+    curves = list((config_folder() / "curve").glob("*.yaml"))
+    assert curves
+    assert [path.stem for path in curves if "record" in yaml.safe_load(path.read_text())] == []

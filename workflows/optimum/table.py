@@ -95,7 +95,7 @@ def predicted_passes(case: Case, data: Any, sigma: float) -> float | None:
 
 def row(case: Case, result: dtoken.Result, predicted: float | None, sigma: float) -> str:
     """A line of the table."""
-    taken = result.summary["to_accuracy"][f"{ACCURACY:g}"]
+    taken = result.to_accuracy(ACCURACY)["stays_below"]
     reached = ["-"] * 3
     if taken is not None:
         reached = [f"{taken['passes']:,.0f}", count(taken["jumps"]), f"{taken['wall']:.3g}"]

@@ -2,11 +2,11 @@
 
 python workflows/paper/claims.py SWEEP_DIR
 
-"Amount needed" is the median over seeds of the first crossing of an accuracy. A sentence is an inequality at two of
-them, that at which runs stop and a hundred times it: it holds, does not hold, holds at one of the two, or differs,
-where methods do better than the paper says. "Similar" and "comparable" mean within a factor of 2, "as fast as" within
-1.5, "almost indistinguishable" within 1.1. Prints a table, and leaves claims.json in the directory, which the report
-shows.
+"Amount needed" is the median over seeds of what it took until a run stays at or below an accuracy. A sentence is an
+inequality at two of them, that at which runs stop and a hundred times it: it holds, does not hold, holds at one of the
+two, or differs, where methods do better than the paper says. "Similar" and "comparable" mean within a factor of 2, "as
+fast as" within 1.5, "almost indistinguishable" within 1.1. Prints a table, and leaves claims.json in the directory,
+which the report shows.
 """
 
 import argparse

@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 
 import dtoken
+from dtoken.accuracy import crossing
 
 NAMES = {
     ("token", 1): "Token, K=1",
@@ -43,15 +44,14 @@ class Curves:
         return [run for key, run in self.runs.items() if key[:2] == (graph, name)]
 
     def needed(self, graph: str, name: str, column: str, accuracy: float) -> float:
-        """What it took to come to ``accuracy`` for the first time: the median over seeds, infinite if not reached."""
-        amounts = [first_crossing(run, column, accuracy) for run in self.of(graph, name)]
+        """What it took until runs stay at or below ``accuracy``: the median over seeds, infinite if they do not."""
+        amounts = [_needed(run, column, accuracy) for run in self.of(graph, name)]
         return float(np.median(amounts)) if amounts else float("nan")
 
 
-def first_crossing(run: pd.DataFrame, column: str, accuracy: float) -> float:
-    """The value of ``column`` at the first record point whose suboptimality is at most ``accuracy``."""
-    reached = run.index[run["suboptimality"] <= accuracy]
-    return float(run.loc[reached[0], column]) if len(reached) else float("inf")
+def _needed(run: pd.DataFrame, column: str, accuracy: float) -> float:
+    at = crossing(run["suboptimality"], accuracy).stays_below
+    return float("inf") if at is None else float(run[column].iloc[at])
 
 
 def load_curves(sweep: Path, tau_comm: float | None = None) -> Curves:

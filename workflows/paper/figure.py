@@ -9,6 +9,8 @@ import pandas as pd
 from curves import Curves, load_curves
 from matplotlib.axes import Axes
 
+from dtoken.accuracy import crossing
+
 # Okabe and Ito's colours, one per method; dashes tell variants apart
 STYLES = {
     "Token, K=1": ("#0072B2", "-"),
@@ -47,11 +49,10 @@ def panel(axes: Axes, curves: Curves, graph: str, column: str) -> None:
 
 
 def _crossing(amounts: pd.Series, suboptimality: pd.Series, level: float) -> float:
-    """Where a curve first comes to a level, on the straight line between two record points (in logarithms)."""
-    reached = np.flatnonzero(suboptimality <= level)
-    if len(reached) == 0:
+    """From where on a curve stays below a level, on the straight line between two record points (in logarithms)."""
+    last = crossing(suboptimality, level).stays_below
+    if last is None:
         return float("nan")
-    last = reached[0]
     if last == 0 or suboptimality[last] <= 0:
         return float(amounts[last])
     pair = [last, last - 1]

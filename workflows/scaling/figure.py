@@ -44,11 +44,11 @@ def main() -> None:
 
 
 def read(summaries: list[Path], accuracy: str) -> dict[str, list[tuple[float, float, float, float]]]:
-    """(sigma, kappa, steps, jumps) of all runs that reached the accuracy, by method."""
+    """(sigma, kappa, steps, jumps) of all runs that came to stay below the accuracy, by method."""
     curves = defaultdict(list)
     for path in summaries:
         summary: dict[str, Any] = json.loads(path.read_text())
-        config, taken = summary["config"], summary["to_accuracy"].get(accuracy)
+        config, taken = summary["config"], summary["to_accuracy"].get(accuracy, {}).get("stays_below")
         if taken is None:
             print(f"{path.parent} did not reach {accuracy}")
             continue

@@ -284,20 +284,22 @@ function costTable() {
       value: (row) => { const value = data.cells[row.cell].values[parameter.at]; return value === null ? null : parameter.numeric ? Number(value) : value; },
       show: (row) => data.cells[row.cell].values[parameter.at] ?? "–",
     })),
-    { title: "reached", value: (row) => row.reached / row.runs, show: (row) => `${row.reached} of ${row.runs}` },
+    { title: "stay below", value: (row) => row.reached / row.runs, show: (row) => `${row.reached} of ${row.runs}` },
     ...Object.entries(data.costs).map(([cost, title]) => ({
       title, word: cost === "wall" ? "wall" : title, value: (row) => row.costs[cost][0],
       show: (row) => {
         const [median, low, high] = row.costs[cost], times = ratio(row, cost);
-        const text = make("span", { title: row.runs > 1 ? `10 % to 90 % of the runs: ${number(low)} to ${number(high)}` : "" }, number(median));
+        const range = row.runs > 1 ? `10 % to 90 % of the runs: ${number(low)} to ${number(high)}; ` : "";
+        const text = make("span", { title: `${range}first reached after ${number(row.first[cost])}` }, number(median));
         return times === null || partner(row) === row ? [text] : [text, make("span", { className: times < 1 ? "ratio good" : "ratio" }, `× ${parseFloat(times.toPrecision(2))}`)];
       },
     })),
+    { title: "reached (jumps)", value: (row) => row.first.jumps, show: (row) => number(row.first.jumps) },
   ];
   const before = [...$("cost-table").tHead.querySelectorAll("th")], at = before.findIndex((head) => head.hasAttribute("aria-sort"));
   table($("cost-table"), columns, rows, { column: at, down: at >= 0 && before[at].getAttribute("aria-sort") === "descending" });
   const repeated = rows.some((row) => row.runs > 1), several = data.methods.length > 1;
-  const what = `hat it took until the suboptimality was at most ${power(accuracy)} for the first time at a record point`;
+  const what = `hat it took until the suboptimality stays at or below ${power(accuracy)}, at all record points from there on`;
   const middle = repeated ? `Median over seeds of w${what} (of an even number of runs the larger of the two in the middle); a run that did not get there counts as infinitely expensive.` : `W${what}.`;
   $("cost-caption").textContent = several ? `${middle} Below, the ratio to ${$("baseline").value} in the same setting.` : middle;
 }

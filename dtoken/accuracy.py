@@ -1,0 +1,50 @@
+"""When a run has come to an accuracy: the one definition that stopping, summaries, tables and claims share.
+
+A curve of a stochastic method is noisy: it dips below an accuracy, rises again, and stays below later. The first dip
+depends on how often one looks, so what counts as needed is from where on a curve stays below.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+
+class Crossing(NamedTuple):
+    """At which record points a run came to an accuracy; None: at none."""
+
+    reached: int | None  # the first at or below it that comes after one above it
+    stays_below: int | None  # from here to the end, all are at or below it
+
+
+def crossing(suboptimalities: ArrayLike, accuracy: float) -> Crossing:
+    """Where a run came to ``accuracy``; a start that is below it by chance and rises has not reached it.
+
+    A run that is below it from its start to its end came there at its start.
+
+    Examples
+    --------
+    >>> crossing([3.0, 0.9, 2.0, 0.8, 0.7], 1.0)
+    Crossing(reached=1, stays_below=3)
+    >>> crossing([0.1, 600.0, 0.2, 3.0], 1.0)
+    Crossing(reached=2, stays_below=None)
+    """
+    above = ~(np.asarray(suboptimalities, dtype=np.float64) <= accuracy)  # what is no number is above
+    if not above.any():
+        return Crossing(0, 0) if above.size else Crossing(None, None)
+    dips = np.flatnonzero(above[:-1] & ~above[1:])
+    after = int(np.flatnonzero(above)[-1]) + 1
+    return Crossing(int(dips[0]) + 1 if dips.size else None, after if after < above.size else None)
+
+
+def settled(suboptimalities: Sequence[float], accuracy: float, patience: int) -> bool:
+    """Whether the last ``patience`` record points are all at or below ``accuracy``.
+
+    Examples
+    --------
+    >>> settled([3.0, 0.9, 2.0, 0.8, 0.7], 1.0, 2), settled([0.9], 1.0, 2)
+    (True, False)
+    """
+    last = suboptimalities[-patience:]
+    return len(last) == patience and all(value <= accuracy for value in last)

@@ -24,6 +24,10 @@ from dtoken.report.words import CONSTANTS, GENERAL, WORDS
 
 DIGITS = 4  # of a number that is drawn; more cannot be seen
 COMPRESSION = 6
+SCRIPTS = (
+    "elements", "numbers", "colours", "plots", "filters", "panels", "legend", "tables", "cost", "rates", "scaling",
+    "memory", "choices", "page",
+)  # one script in the page; only the last one runs anything  # fmt: skip
 
 
 def page(
@@ -79,7 +83,7 @@ def page(
         runs=len(sweep.runs),
         style=_text("page.css"),
         theme=_text("theme.js"),
-        script=_text("page.js"),
+        script="\n".join(_text(f"script/{name}.js") for name in SCRIPTS),
         data=_packed(json.dumps(payload(study, baseline), separators=(",", ":"), allow_nan=False)),
         plotly=_plotly(),
     )

@@ -94,7 +94,7 @@ def run(
     Returns
     -------
     Result
-        Trajectory, summary and final models. A run that diverged has the status ``failed``.
+        Trajectory, summary and final models. A run that ended above its start has the status ``diverged``.
 
     Raises
     ------

@@ -26,3 +26,9 @@ class JobFailed(RunError):
     def reason(self) -> str:
         """The sentence."""
         return str(self)
+
+
+class Diverged(JobFailed):
+    """A run of a sweep ended above its start: that is its result, and to run it again would give the same."""
+
+    status = "diverged"

@@ -19,7 +19,7 @@ from dtoken.errors import InputError, RunError
 from dtoken.schedule.arrow import arrow_array
 
 TRAJECTORY, SUMMARY, RESULT, MEMORY = "trajectory.parquet", "summary.json", "result.zarr", "memory.parquet"
-RUNNING, DONE, FAILED, INTERRUPTED = "running", "done", "failed", "interrupted"
+RUNNING, DONE, DIVERGED, FAILED, INTERRUPTED = "running", "done", "diverged", "failed", "interrupted"
 
 
 def write_atomically(path: Path, write: Callable[[Path], None]) -> None:
@@ -128,7 +128,7 @@ def recorded_choice(directory: Path | None) -> dict[str, Any] | None:
 
 def is_over(directory: Path, summary: Mapping[str, Any], settings: Settings) -> bool:
     """Whether the run in ``directory`` has nothing left to do: it failed, or went as far as ``settings`` ask for."""
-    if summary["status"] != DONE:
+    if summary["status"] not in (DONE, DIVERGED):
         return bool(summary["status"] == FAILED and summary["end"])
     stop, end, rows = settings.stop, summary["end"], summary["data"]["rows"]
     return bool(

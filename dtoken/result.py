@@ -96,7 +96,7 @@ class Result:
 
     @property
     def status(self) -> str:
-        """``done`` or ``failed``."""
+        """``done``, ``diverged`` or ``failed``."""
         return str(self.summary["status"])
 
     def plot(self, x: str = "passes", ax: "Axes | None" = None) -> "Axes":

@@ -327,7 +327,9 @@ class _Report:
     def finish(self, outcome: Outcome) -> Result:
         if self._directory is not None:
             outputs.write_result(self._directory, outcome.models)
-        status = outputs.FAILED if outcome.failure else outputs.DONE
+        status = outputs.DONE
+        if outcome.failure:
+            status = outputs.DIVERGED if outcome.diverged else outputs.FAILED
         content = self.write(status, outcome.records, outcome.failure)
         return Result.of(outcome.records, content, outcome.models, self._directory)
 

@@ -10,10 +10,10 @@ import numpy as np
 from dtoken.accuracy import crossing
 from dtoken.engine.experiment import Experiment
 from dtoken.engine.recorder import Record
+from dtoken.engine.run import ROUNDING
 from dtoken.graph.walks import in_words
 from dtoken.theory import table as theory
 
-ROUNDING = 1e4 * np.finfo(np.float64).eps  # suboptimalities below this share of F* say little
 SPECTRUM_NODES = 500  # nodes up to which the spectral gap is quick to compute
 RATES = ("rate", "paper_rate")
 

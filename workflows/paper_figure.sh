@@ -19,7 +19,7 @@ case "$size" in
         [ -f "$size" ] || { echo "$size is not a file; give small, full or a file in LIBSVM's format" >&2; exit 2; }
         sweep="multirun/paper-$(basename "$size" | cut -d. -f1)"
         data=(data=svmlight "data.path=$size") accuracy=1e-4
-        store="$(dtoken-data ingest "$size" --nodes 20 --partition shuffled | tail -n 1)"  # the runs will find it
+        store="$(dtoken-data ingest "$size" --nodes 20 --partition shuffled --sizes equal | tail -n 1)"  # the runs will find it
         rows="$(dtoken-data inspect "$store" --json | python -c 'import json, sys; print(json.load(sys.stdin)["rows"] // 20)')"
         ;;
 esac

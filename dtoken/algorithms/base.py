@@ -93,8 +93,17 @@ class SmoothMethod(SingleRows):
                 return self.factor * largest_sum
 
     def notes(self, c: Arrays, facts: Facts) -> tuple[str, ...]:
-        """Nothing to warn of."""
-        return ()
+        """Whether steps by the heuristic are longer than the true smoothness allows."""
+        if self.smoothness != "factor":
+            return ()
+        taken, true = self.batch_smoothness(facts), float(facts.batch_L().max())
+        if taken >= true:
+            return ()
+        needed = true / float(facts.sum_L.max())
+        return (
+            f"algorithm.factor={self.factor} takes the nodes' losses to have a smoothness of {taken:.3g}, and it is up "
+            f"to {true:.3g}: the run may diverge; use algorithm.smoothness=batch, or a factor of at least {needed:.2g}",
+        )
 
     def begin(self, c: Arrays, rows: HostedRows, nodes: Arrays) -> None:
         """The initial state does not depend on the rows."""

@@ -122,8 +122,9 @@ class GD(InBlocks, RoundMethod):
     def notes(self, c: Descent, facts: Facts) -> tuple[str, ...]:
         """The graph plays no role."""
         if facts.walk.topology.complete:
-            return ()
-        return (f"gd does not use {facts.walk.topology.name}: its messages go as allreduce={self.allreduce} says",)
+            return super().notes(c, facts)
+        note = f"gd does not use {facts.walk.topology.name}: its messages go as allreduce={self.allreduce} says"
+        return (*super().notes(c, facts), note)
 
     def states(self, c: Descent, rows: HostedRows) -> tuple[Nodes, Tokens]:
         """theta = 0."""

@@ -120,8 +120,9 @@ class TAVR(SamplingMethod, TokenMethod):
         """Whether visits are nearly independent."""
         needed = 1 if self.unsafe else self.jumps_until_mixed(facts)
         if self.jumps_per_visit(facts) >= needed:
-            return ()
+            return super().notes(c, facts)
         return (
+            *super().notes(c, facts),
             f"tavr needs nearly independent visits, and algorithm.jumps={self.jumps} is less than the {needed} after "
             f"which {facts.walk.name} has mixed: the run may diverge; use algorithm.jumps=auto",
         )

@@ -118,8 +118,9 @@ class Walkman(VisitMethod):
         """Whether beta is large enough for the curvature of the nodes."""
         H = float(facts.batch_L().max()) + c.sigma
         if c.proximal or c.beta >= 2 * H:
-            return ()
+            return super().notes(c, facts)
         return (
+            *super().notes(c, facts),
             f"walkman with beta={c.beta:.3g} may diverge or stall: its gradient form is stable only where beta > 2 H, "
             f"and the curvature H of a node is up to {H:.3g}; use algorithm.beta=safe",
         )

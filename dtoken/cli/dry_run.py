@@ -13,7 +13,7 @@ from dtoken.config.hydra import settings_of
 from dtoken.engine.memory import PYTHON
 from dtoken.sweep.estimate import Estimate, estimate
 from hydra_plugins.dask_launcher._compose import swept_keys
-from hydra_plugins.dask_launcher._records import DONE, Job
+from hydra_plugins.dask_launcher._records import Job
 from hydra_plugins.dask_launcher._screen import plural, short
 from hydra_plugins.dask_launcher.cluster import Cluster, Jobs
 
@@ -48,7 +48,7 @@ def show(jobs: Sequence[Job], todo: Iterable[tuple[Job, Any]], cluster: Cluster)
     widths = [max(len(row[column]) for row in rows) for column in range(4)]
     for row in rows:
         print("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
-    done = sum(job.status == DONE for job in jobs)
+    done = len(jobs) - len(takes)
     print(f"{plural(len(jobs), 'job')}, all configurations valid; {done:,} already done, {len(takes):,} to run")
     gradients = [taken.gradients for taken in takes.values() if taken.gradients is not None]
     memory = [taken.memory for taken in takes.values() if taken.memory is not None]

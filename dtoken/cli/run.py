@@ -2,11 +2,12 @@
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from dtoken import __version__
+from dtoken.errors import Diverged, InputError, JobFailed, RunError
 
 KEYS = (
     "data", "nodes", "partition", "problem", "graph", "algorithm", "engine", "seed", "stop", "record", "time",
@@ -108,7 +109,6 @@ def _run(asked: Any) -> int:
 def _tell_memory(app: Any) -> None:
     """Say on standard error what the shown run will need; standard output is the configuration alone."""
     from dtoken.config.hydra import settings_of
-    from dtoken.errors import InputError
     from dtoken.estimate import memory_text
 
     try:
@@ -122,7 +122,6 @@ def _sweep(app: Any) -> int:
     """Run a sweep and report it, also if runs failed."""
     from dtoken.cli.costs import cost_table
     from dtoken.cli.terminal import FAILED, INTERRUPTED
-    from dtoken.errors import JobFailed
     from dtoken.report import make_report
     from hydra_plugins.dask_launcher.errors import Interrupted, JobDied
 
@@ -149,12 +148,11 @@ def quoted(path: str | Path) -> str:
 def run_of_sweep(config: Any) -> None:
     """The task of a sweep: one run, on a worker."""
     from dtoken.cli.hydra_app import running_config, running_directory
-    from dtoken.errors import InputError, JobFailed, RunError
     from dtoken.sweep.progress import FILE, ProgressFile
 
     directory = running_directory()
     try:
-        failure = carry_out(
+        ended = carry_out(
             running_config(config),
             directory,
             lambda task: task(),
@@ -166,23 +164,25 @@ def run_of_sweep(config: Any) -> None:
         raise JobFailed(f"{type(error).__name__}: {error}") from error
     finally:
         (directory / FILE).unlink(missing_ok=True)
-    if failure:
-        raise JobFailed(failure)
+    if ended is not None:
+        raise ended
 
 
 def single_run(config: Any, directory: Path, inside: Any) -> int:
     """Check everything, then run ``inside`` the directory."""
     from dtoken.cli.terminal import FAILED, sentence
 
-    failure = carry_out(config, directory, inside)
-    if failure:
-        print(sentence(failure), file=sys.stderr)
+    ended = carry_out(config, directory, inside)
+    if ended is not None:
+        print(sentence(ended), file=sys.stderr)
         return FAILED
     return 0
 
 
-def carry_out(config: Any, directory: Path, inside: Any, observed: Any = lambda _, observer: observer) -> str | None:
-    """One run, told as it goes; the reason if it did not end well.
+def carry_out(
+    config: Any, directory: Path, inside: Any, observed: Any = lambda _, observer: observer
+) -> JobFailed | None:
+    """One run, told as it goes; the reason if it did not end well, as an error.
 
     Parameters
     ----------
@@ -198,7 +198,6 @@ def carry_out(config: Any, directory: Path, inside: Any, observed: Any = lambda 
     from dtoken.cli.lines import closing, header
     from dtoken.cli.screen import Screen
     from dtoken.config.hydra import settings_of
-    from dtoken.errors import InputError
     from dtoken.outputs import earlier_summary, is_over
     from dtoken.preparation import prepare_run
     from dtoken.session import execute, noting_memory
@@ -209,7 +208,7 @@ def carry_out(config: Any, directory: Path, inside: Any, observed: Any = lambda 
     before = earlier_summary(directory, settings)
     if before and is_over(directory, before, settings):
         if before["failure"]:
-            return f"{directory} holds this run, which {before['failure']}"
+            return _ended(before, f"{directory} holds this run, which")
         print(f"This run is done already; a later stop would continue it.\n{directory}")
         return None
     accuracy = settings.stop.suboptimality or min(settings.record.accuracies, default=1e-8)
@@ -218,15 +217,22 @@ def carry_out(config: Any, directory: Path, inside: Any, observed: Any = lambda 
         screen.hide()
         for name, text in header(prepared, accuracy):
             screen.show(name, text)
-        for note in settings.method.notes(prepared.experiment.constants, prepared.experiment.facts):
+        for note in prepared.experiment.notes:
             screen.note(note)
         observer = observed(prepared, screen.observer(prepared))
         result = inside(lambda: execute(prepared, directory, observer))
     for line in closing(result):
         print(line)
     print(directory)
-    failure = result.summary["failure"]
-    return f"The run {failure}" if failure else None
+    return _ended(result.summary, "The run") if result.summary["failure"] else None
+
+
+def _ended(summary: Mapping[str, Any], subject: str) -> JobFailed:
+    """How a run ended that did not end well."""
+    from dtoken.outputs import DIVERGED
+
+    kind = Diverged if summary["status"] == DIVERGED else JobFailed
+    return kind(f"{subject} {summary['failure']}")
 
 
 if __name__ == "__main__":

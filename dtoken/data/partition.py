@@ -17,9 +17,9 @@ from dtoken.compiled import compiled
 from dtoken.errors import InputError
 
 Kind = Literal["contiguous", "shuffled", "dirichlet"]
-Sizes = Literal["equal", "keep", "unequal"]
+Sizes = Literal["keep", "equal", "unequal"]
 KINDS: tuple[Kind, ...] = ("contiguous", "shuffled", "dirichlet")
-SIZES: tuple[Sizes, ...] = ("equal", "keep", "unequal")
+SIZES: tuple[Sizes, ...] = ("keep", "equal", "unequal")
 DROPPED = -1
 
 Assign = Callable[[NDArray[np.float64]], NDArray[np.int32]]
@@ -40,23 +40,23 @@ class Partition:
     seed
         Seed of the draws.
     sizes
-        ``equal``: all nodes have floor(rows / n) rows and the remainder is dropped, as in the paper;
-        ``keep``: no row is dropped and sizes differ by at most one; ``unequal``: sizes are drawn from a
-        Dirichlet law and no row is dropped.
+        ``keep``: no row is dropped and sizes differ by at most one; ``equal``: all nodes have floor(rows / n)
+        rows and the remainder is dropped, as in the paper; ``unequal``: sizes are drawn from a Dirichlet law
+        and no row is dropped.
     alpha
         Concentration of the Dirichlet laws (label shares and unequal sizes): small is very uneven, large is
         even.
 
     Examples
     --------
-    >>> Partition(nodes=3, sizes="keep").node_sizes(10)
+    >>> Partition(nodes=3).node_sizes(10)
     array([4, 3, 3])
     """
 
     nodes: int
     kind: Kind = "contiguous"
     seed: int = 0
-    sizes: Sizes = "equal"
+    sizes: Sizes = "keep"
     alpha: float = 1.0
 
     def __post_init__(self) -> None:

@@ -1,6 +1,7 @@
 """The run: draw events, let them happen, measure at record points, stop, keep what is needed to go on."""
 
 import math
+import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -18,6 +19,7 @@ from dtoken.schedule.clock import NO_LIMITS, UNLIMITED, Clock, Limits, advance, 
 from dtoken.schedule.events import Events
 from dtoken.schedule.stream import Start
 
+ROUNDING = 1e4 * sys.float_info.epsilon  # suboptimalities below this share of F say little
 GROWTH = 1e6  # a squared distance that has grown by this factor does not come back
 
 
@@ -112,6 +114,7 @@ class Outcome:
     records: list[Record]
     models: Models
     failure: str | None  # why it did not end well, in a sentence
+    diverged: bool = False  # it ended farther from the optimum than it began
 
 
 def _ignore(*_: object) -> None:
@@ -171,9 +174,10 @@ def run(
     end = _stop_limits(stop, rows)
     position = _resume(experiment, engine, directory, identity) or _begin(experiment, engine, watch)
     watch.begin(position.clock.events)
-    failure = _divergence(position.records)
-    if failure or _reached(position.clock, end) or is_accurate(position.records, stop, recording, rows):
-        return Outcome(position.records, engine.models(position.t), failure)
+    failure: str | None = None
+    over = _divergence(position.records) or _reached(position.clock, end)
+    if over or is_accurate(position.records, stop, recording, rows):
+        return _outcome(position, engine, stop, failure)
     if not _regular(position.records, recording, rows):
         position.records.pop()  # measured only because the run ended there
     _warm_up(experiment)
@@ -189,8 +193,9 @@ def run(
         measured = engine.measure(position.t, experiment.optimum.theta)
         position.records.append(record(experiment, position.clock, measured, position.wall))
         watch.record(position.records[-1])
-        failure = measured.failure or _divergence(position.records)
-        finished = failure or _reached(position.clock, end) or is_accurate(position.records, stop, recording, rows)
+        failure = measured.failure
+        finished = failure or _divergence(position.records) or _reached(position.clock, end)
+        finished = finished or is_accurate(position.records, stop, recording, rows)
         if checkpoint_every and directory and (finished or (len(position.records) - 1) % checkpoint_every == 0):
             watch.checkpoint()
             _save(directory, identity, engine, position)
@@ -203,7 +208,13 @@ def run(
         measured = engine.measure(position.t, experiment.optimum.theta)
         position.records.append(record(experiment, position.clock, measured, position.wall))
         watch.record(position.records[-1])
-    return Outcome(position.records, engine.models(position.t), failure)
+    return _outcome(position, engine, stop, failure)
+
+
+def _outcome(position: _Position, engine: Engine, stop: Stop, failure: str | None) -> Outcome:
+    records = position.records
+    diverged = None if failure else _divergence(records) or _rise(records, stop)
+    return Outcome(records, engine.models(position.t), failure or diverged, diverged is not None)
 
 
 def _warm_up(experiment: Experiment) -> None:
@@ -323,3 +334,12 @@ def _divergence(records: list[Record]) -> str | None:
     if last.distance > GROWTH * max(scale, 1e-300):
         return f"diverged: the squared distance to the optimum grew to {last.distance:.1e} in {last.event:,} events"
     return None
+
+
+def _rise(records: list[Record], stop: Stop) -> str | None:
+    """What to say of a run that stopped above its start, by more than rounding errors explain."""
+    first, last = records[0], records[-1]
+    if last.suboptimality <= max(first.suboptimality, ROUNDING * abs(last.objective), stop.suboptimality or 0.0):
+        return None
+    rise = f"F - F* is {last.suboptimality:.3g} at the end and was {first.suboptimality:.3g} at the start"
+    return f"diverged: {rise}; use smaller steps (algorithm.smoothness=batch), or a later stop, which continues the run"

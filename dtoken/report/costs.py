@@ -9,7 +9,7 @@ import numpy as np
 from dtoken.accuracy import crossing
 from dtoken.config.sections import asked_accuracies
 from dtoken.errors import InputError
-from dtoken.outputs import DONE, FAILED, INTERRUPTED
+from dtoken.outputs import DIVERGED, DONE, FAILED, INTERRUPTED
 from dtoken.report.bands import HIGH, LOW
 from dtoken.report.cells import Cell, Parameter, Sweep, describe
 
@@ -24,7 +24,7 @@ COSTS = {
     "wall": "wall (s)",
 }
 DEFAULT_ACCURACIES = (1e-2, 1e-4, 1e-6, 1e-8)
-ENDED = (DONE, FAILED, INTERRUPTED)
+ENDED = (DONE, DIVERGED, FAILED, INTERRUPTED)
 SCALING_VALUES = 3  # values of a parameter from which a slope says something
 CONFIDENCE = 0.95
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from dtoken.data.store import ShardStore
 from dtoken.errors import InputError, RunError
-from dtoken.outputs import FAILED, INTERRUPTED
+from dtoken.outputs import DIVERGED, FAILED, INTERRUPTED
 from dtoken.report.cells import Sweep, describe, show_value
 from dtoken.report.drawings import graph_drawing, partition_drawing
 from dtoken.report.sentences import count, figure, listed
@@ -160,7 +160,7 @@ def failures(sweep: Sweep) -> list[dict[str, str]]:
     labels = {run.name: cell.label for cell in sweep.cells for run in cell.runs}
     found = []
     for run in sweep.runs:
-        if run.status in (FAILED, INTERRUPTED, DAMAGED):
+        if run.status in (DIVERGED, FAILED, INTERRUPTED, DAMAGED):
             seed = describe({"seed": run.config.get("seed")})
             what = ", ".join([labels[run.name], *seed] if run.name in labels else describe(run.given))
             reason = run.error or "no reason was left"

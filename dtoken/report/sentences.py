@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import Any
 
-from dtoken.outputs import DONE
+from dtoken.outputs import DIVERGED, DONE
 from dtoken.report.cells import Sweep, describe, short, show_value
 from dtoken.report.costs import Reached
 
@@ -97,7 +97,7 @@ def seeds(sweep: Sweep) -> str:
 def outcome(sweep: Sweep) -> str:
     """How many runs came to which end, and how long that took."""
     statuses = [run.status for run in sweep.runs]
-    known = (DONE, "failed", "interrupted", "running", "waiting", "started", "damaged")
+    known = (DONE, DIVERGED, "failed", "interrupted", "running", "waiting", "started", "damaged")
     numbers = [f"{statuses.count(status)} {status}" for status in known if status in statuses]
     if set(statuses) == {DONE}:
         numbers = ["all done" if len(statuses) > 1 else "done"]

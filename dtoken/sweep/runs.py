@@ -1,4 +1,4 @@
-"""The runs of a sweep as the disk has them: finished, failed, under way, or only planned in the manifest."""
+"""The runs of a sweep as the disk has them: finished, diverged, failed, under way, or only planned in the manifest."""
 
 import json
 import os
@@ -10,7 +10,7 @@ from typing import Any
 
 from dtoken.config.settings import flat
 from dtoken.errors import InputError
-from dtoken.outputs import DONE, FAILED, INTERRUPTED, SUMMARY, TRAJECTORY
+from dtoken.outputs import DIVERGED, DONE, FAILED, INTERRUPTED, SUMMARY, TRAJECTORY
 
 MANIFEST, HYDRA_SWEEP, HYDRA_FOLDER = "manifest.json", "multirun.yaml", ".hydra"
 STARTED = "started"  # there is a folder, but no summary in it: still preparing, or refused before the first event
@@ -39,9 +39,9 @@ class Run:
     directory
         Where its files are, if it has begun.
     status
-        ``done``, ``failed``, ``running``, ``interrupted``, ``waiting``, ``started`` or ``damaged``.
+        ``done``, ``diverged``, ``failed``, ``running``, ``interrupted``, ``waiting``, ``started`` or ``damaged``.
     error
-        Why it failed, in a sentence.
+        Why it diverged or failed, in a sentence.
     given
         What its command line said, by key.
     config
@@ -189,7 +189,7 @@ def _status(
     ended = own == DONE or not planned or (planned == DONE and own)
     status = str((own or STARTED) if ended else planned)
     reason = job.get("error") or (summary or {}).get("failure")
-    return status, str(reason) if reason and status in (FAILED, INTERRUPTED) else None
+    return status, str(reason) if reason and status in (DIVERGED, FAILED, INTERRUPTED) else None
 
 
 def _overrides(directory: Path | None, job: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,6 +1,5 @@
 """The state of a sweep from what is on disk: for any machine that sees it, whether the driver lives or not."""
 
-from collections import Counter
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from datetime import datetime
@@ -11,9 +10,8 @@ from dtoken.errors import InputError
 from dtoken.sweep.submit import LOG, submission
 from hydra_plugins.dask_launcher._compose import swept_keys
 from hydra_plugins.dask_launcher._records import (
-    DONE,
-    FAILED,
     RUNNING,
+    TO_DO,
     WAITING,
     Job,
     Manifest,
@@ -21,7 +19,7 @@ from hydra_plugins.dask_launcher._records import (
     driver_lives,
     read_manifest,
 )
-from hydra_plugins.dask_launcher._screen import clock, closing, read_progress, short
+from hydra_plugins.dask_launcher._screen import clock, closing, counted, in_words, read_progress, short
 
 
 @dataclass(frozen=True)
@@ -51,32 +49,26 @@ class Status:
     def as_dict(self) -> dict[str, Any]:
         """For scripts."""
         jobs = [asdict(job) | {"progress": self.progress.get(job.index)} for job in self.jobs]
-        counts = dict(Counter(job.status for job in self.jobs))
         return {
             "directory": str(self.directory),
             "driver": self.alive,
             "eta": self.eta,
-            "counts": {status: counts.get(status, 0) for status in (DONE, RUNNING, FAILED, WAITING)},
+            "counts": counted(self.jobs),
             "jobs": jobs,
         }
 
     def lines(self) -> list[str]:
         """For a person."""
-        counts = Counter(job.status for job in self.jobs)
-        words = [f"{counts[DONE]:,}/{len(self.jobs):,} done"]
-        words += [f"{counts[status]:,} {status}" for status in (RUNNING, FAILED, WAITING)]
-        if self.eta is not None:
-            words.append(f"ETA {clock(self.eta)}")
-        found = ["   ".join(words)]
+        line = in_words(counted(self.jobs), len(self.jobs))
+        found = [line if self.eta is None else f"{line}   ETA {clock(self.eta)}"]
         swept = swept_keys([job.overrides for job in self.jobs])
         for job in self.jobs:
             if job.status == RUNNING:
                 told = self.progress.get(job.index, {})
                 share = f"   {told['fraction']:.0%}" if "fraction" in told else ""
                 found.append(f"  #{job.index:<4} {short(job, swept)}   {told.get('text', '')}{share}".rstrip())
-        if counts[FAILED]:
-            found += closing(self.jobs, self.directory)[1:]
-        if not self.alive and counts[DONE] < len(self.jobs):
+        found += closing(self.jobs, self.directory)[1:]
+        if not self.alive and any(job.status in TO_DO for job in self.jobs):
             found.append(f"no driver is at work; dtoken-sweep resume {self.directory}")
         return found
 
@@ -118,7 +110,7 @@ def sweep_status(directory: Path) -> Status:
 
 def _eta(jobs: list[Job]) -> float | None:
     """By the mean time of finished jobs, and as many at a time as run now."""
-    taken = [_seconds(job) for job in jobs if job.status in (DONE, FAILED) and job.started and job.ended]
+    taken = [_seconds(job) for job in jobs if job.status not in (WAITING, RUNNING) and job.started and job.ended]
     left = [job for job in jobs if job.status in (WAITING, RUNNING)]
     running = sum(job.status == RUNNING for job in jobs)
     if not taken or not left or not running:

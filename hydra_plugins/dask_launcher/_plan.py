@@ -18,8 +18,8 @@ from hydra_plugins.dask_launcher._compose import (
     packed,
 )
 from hydra_plugins.dask_launcher._records import (
-    DONE,
     RECORDS,
+    TO_DO,
     WAITING,
     Job,
     Manifest,
@@ -71,7 +71,7 @@ class Planner:
             config = compositions.compose(overrides)
             job = self._find(identity(config, ignore), config, number)
             jobs.append(job)
-            if job.status != DONE:
+            if job.status in TO_DO:
                 job.status, job.error = WAITING, None
                 configs[job.index] = packed(config)
         return Plan(jobs, [job for job in jobs if job.index in configs], configs)

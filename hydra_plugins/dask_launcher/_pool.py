@@ -193,7 +193,7 @@ class Pool:
         job, record = entry.job, read_record(self.directory, entry.job)
         if record is not None and record.get("attempt") != entry.attempt:
             record = None
-        if record is not None and record["status"] in (DONE, FAILED):
+        if record is not None and record["status"] not in (RUNNING, LEFT):
             value = record.get("value") if record["status"] == DONE else JobDied(record["error"])
             self._end(
                 entry,

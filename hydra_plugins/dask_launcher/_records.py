@@ -17,6 +17,7 @@ from typing import Any
 FORMAT = 1
 MANIFEST, RECORDS = "manifest.json", ".jobs"
 WAITING, RUNNING, DONE, FAILED, LEFT = "waiting", "running", "done", "failed", "left"
+TO_DO = (WAITING, RUNNING, FAILED)  # a sweep that is run again runs these again
 SAVE_SECONDS = 1.0  # between two versions of the manifest while jobs run
 
 
@@ -35,7 +36,7 @@ class Job:
     overrides
         What distinguishes the job on the command line.
     status
-        ``waiting``, ``running``, ``done`` or ``failed``.
+        ``waiting``, ``running``, ``done``, ``failed``, or a word that the job gave its own end: it failed for good.
     attempts
         How often it was started.
     error
@@ -126,12 +127,12 @@ def believe_records(manifest: Manifest) -> None:
         if job.status != DONE and (record := read_record(manifest.directory, job)):
             job.attempts = max(job.attempts, record.get("attempt", 0))
             job.started, job.ended = record.get("started"), record.get("ended")
-            if record["status"] in (DONE, FAILED):
+            if record["status"] not in (RUNNING, LEFT):
                 job.status, job.error = record["status"], record.get("error")
             elif job.status == WAITING:
                 job.status = RUNNING
-        if job.status == DONE and not (manifest.directory / job.folder).is_dir():
-            job.status, job.attempts, job.started, job.ended = WAITING, 0, None, None
+        if job.status not in TO_DO and not (manifest.directory / job.folder).is_dir():
+            job.status, job.error, job.attempts, job.started, job.ended = WAITING, None, 0, None, None
 
 
 def now() -> str:

@@ -3,7 +3,7 @@
 import json
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -52,11 +52,30 @@ def short(job: Job, swept: set[str]) -> str:
     return " ".join(differing or job.overrides)
 
 
+def counted(jobs: Sequence[Job]) -> dict[str, int]:
+    """How many jobs have each status; those that jobs gave their own ends stand after ``failed``."""
+    found = Counter(job.status for job in jobs)
+    own = sorted(found.keys() - {DONE, RUNNING, FAILED, WAITING})
+    return {status: found[status] for status in (DONE, RUNNING, FAILED, *own, WAITING)}
+
+
+def in_words(counts: Mapping[str, int], total: int) -> str:
+    """The line of numbers of a sweep.
+
+    Examples
+    --------
+    >>> in_words({"done": 29, "running": 5, "failed": 1, "waiting": 1}, 36)
+    '29/36 done   5 running   1 failed   1 waiting'
+    """
+    return "   ".join(
+        f"{number:,}{f'/{total:,}' if status == DONE else ''} {status}" for status, number in counts.items()
+    )
+
+
 def closing(jobs: Sequence[Job], directory: Path) -> list[str]:
     """How the jobs ended; failures with overrides, reason and log."""
-    counts = Counter(job.status for job in jobs)
-    failed = [job for job in jobs if job.status == FAILED]
-    words = [f"{counts[status]:,} {status}" for status in (DONE, FAILED, WAITING) if counts[status]]
+    failed = [job for job in jobs if job.status not in (DONE, WAITING, RUNNING)]
+    words = [f"{number:,} {status}" for status, number in counted(jobs).items() if number and status != RUNNING]
     lines = [", ".join(words) or "no jobs"]
     swept = swept_keys([job.overrides for job in jobs])
     for job in failed[:FAILURES_SHOWN]:
@@ -68,7 +87,7 @@ def closing(jobs: Sequence[Job], directory: Path) -> list[str]:
 
 def eta(jobs: Sequence[Job], began: float, done_before: int) -> float | None:
     """Seconds until the end, by the pace so far; None: too early to tell."""
-    over = sum(job.status in (DONE, FAILED) for job in jobs)
+    over = sum(job.status not in (WAITING, RUNNING) for job in jobs)
     if over <= done_before:
         return None
     return (time.monotonic() - began) / (over - done_before) * (len(jobs) - over)
@@ -113,7 +132,7 @@ class Screen:
         self._jobs, self._directory = jobs, directory
         self._swept = swept_keys([job.overrides for job in jobs])
         self._began, self._shown = time.monotonic(), 0.0
-        self._before = sum(job.status in (DONE, FAILED) for job in jobs)
+        self._before = sum(job.status not in (WAITING, RUNNING) for job in jobs)
         console = Console(stderr=True)
         self._live = Live(console=console, auto_refresh=False, transient=True) if console.is_terminal else None
 
@@ -133,13 +152,13 @@ class Screen:
             self._live.update(self._picture(self._live.console.width), refresh=True)
 
     def _picture(self, width: int) -> Group:
-        counts = Counter(job.status for job in self._jobs)
-        total = len(self._jobs)
+        counts, total = counted(self._jobs), len(self._jobs)
         left = eta(self._jobs, self._began, self._before)
-        words = f"{counts[DONE]}/{total} done   {counts[RUNNING]} running   {counts[FAILED]} failed   "
-        words += f"{counts[WAITING]} waiting" + ("" if left is None else f"   ETA {clock(left)}")
+        words = in_words(counts, total) + ("" if left is None else f"   ETA {clock(left)}")
         head = Table.grid(padding=(0, 2))
-        head.add_row(ProgressBar(total, counts[DONE] + counts[FAILED], width=bar_width(words, width)), Text(words))
+        head.add_row(
+            ProgressBar(total, total - counts[WAITING] - counts[RUNNING], width=bar_width(words, width)), Text(words)
+        )
         running = [job for job in self._jobs if job.status == RUNNING]
         lines = [self._line(job) for job in running[:JOBS_SHOWN]]
         return Group(head, *lines)

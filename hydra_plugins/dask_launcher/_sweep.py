@@ -20,7 +20,7 @@ from omegaconf import DictConfig, OmegaConf
 from hydra_plugins.dask_launcher._cluster import cluster_of, waits, with_logs
 from hydra_plugins.dask_launcher._compose import Compositions, give_number, swept_keys, unpacked
 from hydra_plugins.dask_launcher._plan import Plan, Planner, open_manifest
-from hydra_plugins.dask_launcher._records import DONE, RUNNING, WAITING, Job, Manifest, only_driver, read_record
+from hydra_plugins.dask_launcher._records import DONE, RUNNING, TO_DO, WAITING, Job, Manifest, only_driver, read_record
 from hydra_plugins.dask_launcher._returned import Returned
 from hydra_plugins.dask_launcher._screen import Screen, closing, opening, say, short
 from hydra_plugins.dask_launcher.cluster import Cluster, LocalWorkers, fork_server
@@ -120,7 +120,7 @@ class Sweep:
             if plan.todo:
                 for line in closing(plan.jobs, Path(sweep_dir)):
                     say(line)
-                if any(job.status != DONE for job in plan.jobs):
+                if any(job.status in TO_DO for job in plan.jobs):
                     say(self._hint(sweep_dir), "resume")
             return [self._returned(job, words, values, sweep_dir) for job, words in zip(plan.jobs, batch, strict=True)]
 
@@ -209,7 +209,7 @@ class Sweep:
         elif job.status == DONE:
             value = (read_record(directory, job) or {}).get("value")
         else:
-            value = JobDied(f"job {job.index} was not started, because of hydra.launcher.on_failure=stop")
+            value = JobDied(job.error or f"job {job.index} was not started, because of hydra.launcher.on_failure=stop")
         return Returned(
             partial(self._compose_again, list(words), job, sweep_dir),
             job.status == DONE,

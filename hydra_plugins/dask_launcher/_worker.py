@@ -178,7 +178,9 @@ def _outcome(returned: JobReturn, started: str) -> Outcome:
     except Exception as problem:
         print(f"what the job returned or raised cannot be sent: {problem}", file=sys.stderr)
         packed = cloudpickle.dumps(None if error is None else RuntimeError(error))
-    return Outcome(DONE if error is None else FAILED, packed, error, returned.working_dir, started, now())
+    # an exception that has a status of its own tells that it is useless to try again
+    status = DONE if error is None else str(getattr(value, "status", FAILED))
+    return Outcome(status, packed, error, returned.working_dir, started, now())
 
 
 def reason(error: BaseException) -> str:

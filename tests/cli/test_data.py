@@ -30,7 +30,7 @@ TEXT = "0 1:3 2:4\n1 3:1\n1 1:1\n0\n1 2:2\n"
 def store(tmp_path: Path) -> ShardStore:
     file = tmp_path / "[bold]x.svm"
     file.write_text(TEXT)
-    return ingest(Svmlight(file), Partition(2), root=tmp_path / "stores")
+    return ingest(Svmlight(file), Partition(2, sizes="equal"), root=tmp_path / "stores")
 
 
 def test_ingest_says_what_it_did_and_ends_with_the_path(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -42,18 +42,18 @@ def test_ingest_says_what_it_did_and_ends_with_the_path(tmp_path: Path, capsys: 
     assert said.err == ""  # no progress where nobody watches
     *lines, path = said.out.splitlines()
     assert lines == [
-        "4 rows x 3 features, 4 non-zeros, 2 nodes",
-        "1 rows left over were dropped (--sizes keep would keep them)",
+        "5 rows x 3 features, 5 non-zeros, 2 nodes",
         "labels 0 -> -1, 1 -> +1",
         "the first feature had index 1",
     ]
-    assert ShardStore.open(path).node_rows == (2, 2)
+    assert ShardStore.open(path).node_rows == (3, 2)
     assert Path(path).parent == tmp_path / "stores"
     assert main(arguments) == 0
     assert capsys.readouterr() == said
-    assert main([*arguments, "--sizes", "keep", "--labels", "real"]) == 0
-    assert capsys.readouterr().out.splitlines()[:3] == [
-        "5 rows x 3 features, 5 non-zeros, 2 nodes",
+    assert main([*arguments, "--sizes", "equal", "--labels", "real"]) == 0
+    assert capsys.readouterr().out.splitlines()[:4] == [
+        "4 rows x 3 features, 4 non-zeros, 2 nodes",
+        "1 rows left over were dropped (--sizes keep would keep them)",
         "labels are real numbers",
         "the first feature had index 1",
     ]

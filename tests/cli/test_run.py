@@ -5,10 +5,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import pyarrow.parquet as pq
 import pytest
 import yaml
+from scipy.sparse import csr_array
 
 from dtoken.config.source import config_folder
+from dtoken.data.store import ShardStore
 
 Dtoken = Callable[..., Any]
 
@@ -82,6 +86,38 @@ def test_other_settings_in_the_same_directory_are_refused(dtoken: Dtoken) -> Non
     assert Path("mine/.hydra/config.yaml").read_text() == before
 
 
+@pytest.mark.parametrize("method", ["token", "gd"])
+def test_a_heuristic_step_that_is_too_long_is_told_before_and_after(dtoken: Dtoken, method: str) -> None:
+    """The paper's factor on the default data: the largest eigenvalue of a node, by numpy, is 0.23 of the sum."""
+    words = ["algorithm.smoothness=factor", "stop.passes=400", "hydra.run.dir=mine", "nodes=8", "data.rows=1000"]
+    said = dtoken(f"algorithm={method}", *words, "problem.sigma=0.01", "data.features=20")
+    assert said.status == 1
+    warning, ending = said.err.splitlines()[0], said.err.splitlines()[-1]
+    store = ShardStore.open(Path(json.loads(Path("mine/summary.json").read_text())["data"]["path"]))
+    eigenvalues, sums = [], []
+    for node in range(8):
+        parts = [csr_array((b.data, b.indices, b.indptr), shape=(len(b.y), 20)) for b in store.blocks(node)]
+        A = np.concatenate([part.toarray() for part in parts])
+        eigenvalues.append(np.linalg.eigvalsh(A.T @ A)[-1] / 4 / len(A))
+        sums.append((A**2).sum() / 4 / len(A))
+    true, total = max(eigenvalues), max(sums)
+    assert f"a smoothness of {0.02 * total:.3g}, and it is up to {true:.3g}: the run may diverge" in warning
+    assert warning.endswith(f"use algorithm.smoothness=batch, or a factor of at least {true / total:.2g}.")
+    gap = pq.read_table("mine/trajectory.parquet")["suboptimality"].to_numpy()
+    assert gap[-1] > gap[0]
+    assert ending.startswith(f"The run diverged: F - F* is {gap[-1]:.3g} at the end and was {gap[0]:.3g} at the start;")
+    assert json.loads(Path("mine/summary.json").read_text())["status"] == "diverged"
+    again = dtoken(f"algorithm={method}", *words, "problem.sigma=0.01", "data.features=20")
+    assert (again.status, again.out) == (1, "")
+    assert again.err.startswith("mine holds this run, which diverged: ")
+
+
+def test_a_factor_that_is_large_enough_is_fine(dtoken: Dtoken) -> None:
+    said = dtoken("algorithm=token", "algorithm.smoothness=factor", "algorithm.factor=0.9", "stop.passes=40")
+    assert said.status == 0
+    assert "diverge" not in said.err
+
+
 def test_a_diverging_run_fails_and_keeps_its_trajectory(dtoken: Dtoken) -> None:
     Path("wild.py").write_text(WILD)
     said = dtoken("algorithm._target_=wild.Wild", "hydra.run.dir=mine", "stop.passes=200")
@@ -89,7 +125,7 @@ def test_a_diverging_run_fails_and_keeps_its_trajectory(dtoken: Dtoken) -> None:
     assert said.err.splitlines()[-1].startswith("The run diverged: ")
     assert said.last == "mine"
     summary = json.loads(Path("mine/summary.json").read_text())
-    assert summary["status"] == "failed"
+    assert summary["status"] == "diverged"
     assert summary["failure"].startswith("diverged: ")
     assert Path("mine/trajectory.parquet").exists()
     again = dtoken("algorithm._target_=wild.Wild", "hydra.run.dir=mine", "stop.passes=200")

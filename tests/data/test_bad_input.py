@@ -175,7 +175,7 @@ def test_files_that_cannot_be_used(
             ["--partition", "random"],
             "partition.kind=random is not known; use one of contiguous, shuffled, dirichlet.",
         ),
-        (["--sizes", "odd"], "partition.sizes=odd is not known; use one of equal, keep, unequal."),
+        (["--sizes", "odd"], "partition.sizes=odd is not known; use one of keep, equal, unequal."),
         (["--alpha", "0"], "partition.alpha=0.0 must be a positive number."),
         (["--alpha", "nan"], "partition.alpha=nan must be a positive number."),
         (["--seed", "-1"], "partition.seed=-1 must be an integer from 0 to 2**64 - 1."),

@@ -55,8 +55,8 @@ def test_sizes_are_exact_and_blocks_do_not_matter(
 
 
 def test_contiguous_keeps_the_order_and_drops_the_end() -> None:
-    assert assign(Partition(3), labels(11)).tolist() == [0] * 3 + [1] * 3 + [2] * 3 + [DROPPED] * 2
-    assert assign(Partition(3, sizes="keep"), labels(11)).tolist() == [0] * 4 + [1] * 4 + [2] * 3
+    assert assign(Partition(3), labels(11)).tolist() == [0] * 4 + [1] * 4 + [2] * 3
+    assert assign(Partition(3, sizes="equal"), labels(11)).tolist() == [0] * 3 + [1] * 3 + [2] * 3 + [DROPPED] * 2
 
 
 def test_every_partition_of_given_sizes_is_equally_likely() -> None:
@@ -75,7 +75,7 @@ def test_every_partition_of_given_sizes_is_equally_likely() -> None:
 def test_every_row_is_dropped_equally_often() -> None:
     dropped = np.zeros(10)
     for seed in range(4000):
-        dropped += assign(Partition(4, "shuffled", seed), np.ones(10)) == DROPPED
+        dropped += assign(Partition(4, "shuffled", seed, "equal"), np.ones(10)) == DROPPED
     assert dropped.sum() == 2 * 4000
     expected = 2 * 4000 / 10
     # two of ten without replacement: the counts of the rows add up, hence 9 degrees of freedom
@@ -115,7 +115,7 @@ def test_extreme_skew_separates_the_classes() -> None:
 
 @pytest.mark.parametrize("share", [0.0, 1.0])
 def test_dirichlet_with_a_single_class(share: float) -> None:
-    nodes = assign(Partition(4, "dirichlet"), labels(21, share))
+    nodes = assign(Partition(4, "dirichlet", sizes="equal"), labels(21, share))
     assert np.bincount(nodes[nodes != DROPPED]).tolist() == [5, 5, 5, 5]
 
 

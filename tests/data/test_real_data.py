@@ -47,7 +47,7 @@ def assert_same(store: ShardStore, node: int, matrix: Any, y: np.ndarray) -> Non
 
 
 def test_contiguous_shards(dataset: Dataset, tmp_path: Path) -> None:
-    store = ingest(Svmlight(dataset.file), Partition(20), root=tmp_path)
+    store = ingest(Svmlight(dataset.file), Partition(20, sizes="equal"), root=tmp_path)
     rows = len(dataset.y) // 20
     assert store.node_rows == (rows,) * 20
     assert store.meta.dropped_rows == len(dataset.y) % 20

@@ -44,7 +44,7 @@ def test_shards_hold_the_rows(
     make_store: Callable[..., ShardStore], random_rows: Callable[..., Any], chunks: tuple[int, int]
 ) -> None:
     source = random_rows(50)
-    store = make_store(source, nodes=4)
+    store = make_store(source, nodes=4, sizes="equal")
     assert store.node_rows == (12, 12, 12, 12)
     assert (store.meta.rows, store.meta.dropped_rows) == (48, 2)
     for node in range(4):

@@ -52,20 +52,41 @@ def test_every_fault_costs_its_own_run_and_no_other(sweeps: Sweeps) -> None:
     ended = sweeps.run(*FAULTY, f"+algorithm.what={','.join(FAULTS)}", *options)
     jobs = sweeps.jobs()
     assert {what: job["status"] for what, job in jobs.items()} == {
-        what: "done" if said is None else "failed" for what, (_, said) in FAULTS.items()
+        what: "done" if said is None else "diverged" if what == "diverge" else "failed"
+        for what, (_, said) in FAULTS.items()
     }, ended
     assert sweeps.ran() == {what: times for what, (times, _) in FAULTS.items()}
     for what, (_, said) in FAULTS.items():
         assert said is None or re.fullmatch(said, jobs[what]["error"]), jobs[what]
     assert ended.status == 1
     assert "8 jobs, all configurations valid\n" in ended.out
-    assert "2 done, 6 failed" in ended.out
+    assert "2 done, 5 failed, 1 diverged" in ended.out
     assert "resume     dtoken-sweep resume all" in ended.out
     assert ended.out.strip().splitlines()[-1] == "report     all/report/index.html"
     assert "Traceback" not in ended.err
     status = json.loads(dtoken_sweep(sweeps, "status", "all", "--json").out)
-    assert status["counts"] == {"done": 2, "running": 0, "failed": 6, "waiting": 0}
+    assert status["counts"] == {"done": 2, "running": 0, "failed": 5, "diverged": 1, "waiting": 0}
     assert status["driver"] is False
+
+
+def test_a_run_that_diverged_is_a_result_and_does_not_run_again(sweeps: Sweeps) -> None:
+    ended = sweeps.run(*FAULTY, "+algorithm.what=ok1,diverge", "stop.passes=200")
+    assert (ended.status, sweeps.ran()) == (1, {"ok1": 1, "diverge": 1})
+    assert "1 done, 1 diverged" in ended.out
+    assert "dtoken-sweep resume" not in ended.out
+    again = dtoken_sweep(sweeps, "resume", "all")
+    assert (again.status, sweeps.ran()) == (1, {"ok1": 1, "diverge": 1})
+    status = dtoken_sweep(sweeps, "status", "all").out.splitlines()
+    assert status[0] == "1/2 done   0 running   0 failed   1 diverged   0 waiting"
+    assert status[1].endswith("algorithm.what=diverge")
+    assert status[2].strip().startswith("The run diverged: ")
+    assert "resume" not in status[-1]
+    page = (sweeps.folder / "all/report/index.html").read_text()
+    assert "1 of 2 runs diverged" in page
+    assert pd.read_csv(sweeps.folder / "all/report/results.csv").groupby("algorithm.what").status.first().to_dict() == {
+        "ok1": "done",
+        "diverge": "diverged",
+    }
 
 
 def test_one_wrong_value_refuses_the_sweep_before_anything_starts(sweeps: Sweeps) -> None:

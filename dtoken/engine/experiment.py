@@ -12,7 +12,7 @@ from dtoken.errors import InputError
 from dtoken.graph.walks import Walk
 from dtoken.problem.blocks import SINGLE_ROWS, Blocks, block_norms
 from dtoken.problem.finite_sum import FiniteSum
-from dtoken.problem.optimum import Optimum, optimum
+from dtoken.problem.optimum import ROUGH, Optimum, optimum
 from dtoken.problem.smoothness import batch_smoothness, max_smoothness, row_facts, sum_smoothness
 from dtoken.schedule.clock import Costs, TimeModel
 from dtoken.schedule.stream import Law, Schedule, Start, start_at
@@ -50,7 +50,7 @@ class Experiment:
     @property
     def notes(self) -> tuple[str, ...]:
         """What the user should know before the run starts, in sentences."""
-        return self.method.notes(self.constants, self.facts)
+        return (*self.method.notes(self.constants, self.facts), *_rough(self.optimum))
 
     @property
     def start(self) -> Start:
@@ -62,6 +62,16 @@ class Experiment:
     def schedule(self) -> Schedule:
         """The events of this run."""
         return self.replay or self.method.schedule(self.constants, self.facts, self.seed)
+
+
+def _rough(found: Optimum) -> tuple[str, ...]:
+    """What to say where F* is not known well."""
+    if found.error <= ROUGH * abs(found.objective):
+        return ()
+    return (
+        f"F* is known to within {found.error:.1g} only, which is where float64 ends for these data, and smaller values "
+        "of F - F* mean nothing; give features similar sizes, or use a larger problem.sigma",
+    )
 
 
 def prepare(problem: FiniteSum, method: Method, walk: Walk, time: TimeModel, seed: int) -> Experiment:

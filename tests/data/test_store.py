@@ -136,7 +136,7 @@ def test_open_reads_what_was_written(make_store: Callable[..., ShardStore]) -> N
         "nodes": 2,
         "kind": "dirichlet",
         "seed": 4,
-        "sizes": "equal",
+        "sizes": "keep",
         "alpha": 0.5,
     }
     assert again.meta.source["kind"] == "rows"

@@ -1,5 +1,6 @@
 import numpy as np
 import pytest
+from scipy.optimize import brentq
 from sklearn.linear_model import LogisticRegression, Ridge
 
 from dtoken.problem import optimum as module
@@ -69,6 +70,39 @@ def test_features_of_very_different_size(shards_of, name):
     assert optimum(problem).relative_gradient_norm <= 1e-10
 
 
+@pytest.mark.parametrize("scale", [1e6, 1e9, 1e12, 1e15])
+def test_one_long_row_does_not_blur_the_optimum(shards_of, scale):
+    """The row is orthogonal to the others: F* is the sum of two optima, of one unknown and of the problem without."""
+    rng = np.random.default_rng(0)
+    matrices = [rng.standard_normal((20, 6)) for _ in range(4)]
+    labels = [np.sign(A @ np.ones(6) + rng.standard_normal(20)) for A in matrices]
+    for A in matrices:
+        A[:, 0] = 0.0
+    matrices[0][0] = 0.0
+    without = optimum(FiniteSum(shards_of(matrices, labels), get_loss("logistic"), 0.01)).objective - np.log(2) / 20
+    matrices[0][0, 0] = labels[0][0] * scale
+    rotation = np.linalg.qr(rng.standard_normal((6, 6)))[0]
+    found = optimum(FiniteSum(shards_of([A @ rotation for A in matrices], labels), get_loss("logistic"), 0.01))
+    # z = scale theta_0 solves 1 / (20 (1 + e^z)) = 4 sigma z / scale^2
+    z = brentq(lambda z: np.log(20 * 0.04 * z / scale**2) + np.logaddexp(0, z), 1e-9, 200)
+    alone = np.log1p(np.exp(-z)) / 20 + 0.02 * (z / scale) ** 2
+    assert found.objective - (without + alone) == pytest.approx(0, abs=1e-11)
+    assert found.objective - (without + alone) <= found.error + 1e-14
+    assert found.error <= 1e-12 * found.objective
+
+
+def test_an_optimum_that_float64_cannot_find_is_told(shards_of):
+    """Two long rows that contradict each other: their slopes balance to about eps * 1e12."""
+    rng = np.random.default_rng(0)
+    A = rng.standard_normal((30, 5))
+    A[1] = A[0] = 1e12 * rng.standard_normal(5)
+    y = np.sign(rng.standard_normal(30))
+    y[:2] = 1.0, -1.0
+    found = optimum(FiniteSum(shards_of([A], [y]), get_loss("logistic"), 1e-6))
+    assert found.error == found.gradient_norm**2 / 2e-6
+    assert found.error > 1e-10 * found.objective
+
+
 def test_zero_is_found_when_zero_is_the_optimum(shards_of):
     problem = FiniteSum(shards_of([np.zeros((3, 4))], [np.ones(3)]), get_loss("logistic"), 0.1)
     found = optimum(problem)
@@ -92,7 +126,7 @@ def assert_same(left, right):
 
 def test_cached_optimum_needs_no_data(stored, tmp_path):
     found = optimum(stored)
-    assert (tmp_path / "a.zarr.facts" / "optimum-logistic-0.001.npz").is_file()
+    assert (tmp_path / "a.zarr.facts" / "minimum-logistic-0.001.npz").is_file()
     stored.shards.broken = True
     assert_same(optimum(stored), found)
     with pytest.raises(AssertionError, match="read again"):

@@ -35,10 +35,12 @@ format: $(VENV)/.installed-dev  ## format the code and fix what ruff can fix
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-docs: $(VENV)/.installed-dev  ## check the documentation (links, examples, the reference of keys), build it as a site
+# not --quiet, with which mkdocs would not count warnings
+docs: $(VENV)/.installed-dev  ## check the documentation (links, examples, keys, API), build it as a site
 	$(BIN)/python docs/configuration.py --check
 	$(BIN)/python docs/check_links.py
-	$(BIN)/mkdocs build --quiet --strict
+	$(BIN)/python docs/check_api.py
+	$(BIN)/mkdocs build --strict
 	$(BIN)/python -m pytest --quiet README.md docs
 
 SIZE ?= full

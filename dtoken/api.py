@@ -64,14 +64,20 @@ def run(
         A topology's name, or its keys such as ``{"kind": "grid", "shape": [2, 4], "walk": "lazy"}``.
     problem
         What is minimised, as an object or as a dictionary of its keys.
-    loss, sigma
-        The same in short: loss of every row, regularisation of each node.
+    loss
+        Loss of every row, in the place of ``problem``.
+    sigma
+        Regularisation of each node, in the place of ``problem``.
     partition
         How rows are spread over nodes.
     seed
         Seed of the schedule.
-    stop, record, time
-        When to stop, when to measure, what ideal time costs; as objects or as dictionaries of their keys.
+    stop
+        When to stop, as an object or as a dictionary of its keys such as ``{"passes": 20}``.
+    record
+        When and what to measure, given in the same way.
+    time
+        What a gradient and a jump cost in ideal time, given in the same way.
     engine
         ``local``, ``dask``, or its keys such as ``{"kind": "dask", "attempts": 3}``.
     threads

@@ -5,11 +5,9 @@ nothing of threads, workers or files: an engine decides when and where its steps
 
 The compiled steps of a method, with the arguments that they all share:
 
-========================================  ==================================================
-``local(c, rows, nodes, i, r, t)``        node i uses its sample that begins in row r (r = -1: all rows)
-``visit(c, rows, nodes, tokens, i, k, r, t)``  token k mixes with node i (and uses row r >= 0)
-``meet(c, tokens, k, l, t)``              tokens k and l mix
-========================================  ==================================================
+- ``local(c, rows, nodes, i, r, t)``: node i uses its sample that begins in row r (r = -1: all rows)
+- ``visit(c, rows, nodes, tokens, i, k, r, t)``: token k mixes with node i (and uses row r >= 0)
+- ``meet(c, tokens, k, l, t)``: tokens k and l mix
 
 In methods with rounds of messages, token k is the message of node k: ``visit`` with r = LOADING writes it, every other
 ``visit`` brings it to a node.
@@ -40,16 +38,38 @@ Arrays = Any  # a NamedTuple of arrays and numbers; each method has its own
 
 @dataclass(frozen=True)
 class Facts:
-    """What a method may know of problem and graph before it starts."""
+    """What a method may know of problem and graph before it starts.
 
-    sigma: float  # regulariser of each node
-    curvature: float  # c: phi'' <= c
-    rows: NDArray[np.int64]  # (n,) m_i
-    samples: NDArray[np.int64]  # (n,) samples, rows or blocks of rows, that are not empty
-    sum_L: Vector  # (n,) sum_j L_ij
-    max_L: float  # max_ij L_ij
-    batch_L: Callable[[], Vector]  # (n,) lambda_max of each node; costs passes over the data
-    of_samples: Callable[[Callable[[Vector], float]], Vector]  # (n,) a function of each node's L_ij that are not 0
+    Parameters
+    ----------
+    sigma
+        Regulariser of each node.
+    curvature
+        c, the bound of the loss: phi'' <= c.
+    rows
+        (n,) m_i, the rows of each node.
+    samples
+        (n,) samples of each node, rows or blocks of rows, that are not empty.
+    sum_L
+        (n,) sum_j L_ij.
+    max_L
+        max_ij L_ij.
+    batch_L
+        Returns the smoothness of the loss of each node, (n,); costs passes over the data.
+    of_samples
+        Returns, (n,), what a function makes of each node's L_ij that are not 0.
+    walk
+        The walk of the tokens over the graph.
+    """
+
+    sigma: float
+    curvature: float
+    rows: NDArray[np.int64]
+    samples: NDArray[np.int64]
+    sum_L: Vector
+    max_L: float
+    batch_L: Callable[[], Vector]
+    of_samples: Callable[[Callable[[Vector], float]], Vector]
     walk: Walk
 
     @property
@@ -59,20 +79,40 @@ class Facts:
 
 
 class Models(NamedTuple):
-    """What a state says about theta: one estimate per hosted node and per token."""
+    """What a state says about theta: one estimate per hosted node and per token.
 
-    nodes: Vector  # (hosted, d)
-    tokens: Vector  # (K, d); those whose gap is reported, so nodes again where tokens are only messages
-    failure: str | None = None  # why the method cannot go on, in a sentence
+    Attributes
+    ----------
+    nodes
+        (hosted, d).
+    tokens
+        (K, d), those whose gap is reported, so nodes again where tokens are only messages.
+    failure
+        Why the method cannot go on, in a sentence; None: it can.
+    """
+
+    nodes: Vector
+    tokens: Vector
+    failure: str | None = None
 
 
 @runtime_checkable
 class Method(Protocol):
-    """A method."""
+    """A method: what an engine asks of it.
 
-    draws_samples: ClassVar[bool]  # False: a local step uses all rows of its node
-    refuses: ClassVar[Mapping[str, str]]  # keys of other methods that cannot be keys of this one, and why
-    reports_nodes: ClassVar[bool]  # True: tokens are only messages, and the gap is that of the nodes' models
+    Attributes
+    ----------
+    draws_samples
+        Whether a local step uses one sample; False: all rows of its node.
+    refuses
+        Keys of other methods that cannot be keys of this one, and why.
+    reports_nodes
+        Whether tokens are only messages, so that the gap is that of the nodes' models.
+    """
+
+    draws_samples: ClassVar[bool]
+    refuses: ClassVar[Mapping[str, str]]
+    reports_nodes: ClassVar[bool]
 
     @property
     def phases(self) -> tuple[Callable[..., None], ...]:

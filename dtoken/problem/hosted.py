@@ -14,20 +14,47 @@ from dtoken.problem.shards import Shards
 
 
 class HostedRows(NamedTuple):
-    """Rows of all hosted nodes, one below the other; node i owns rows first[i] to before first[i + 1]."""
+    """Rows of all hosted nodes, one below the other; node i owns rows first[i] to before first[i + 1].
 
-    data: NDArray[np.float64]  # (nnz,) values
-    indices: NDArray[np.uint32]  # (nnz,) their features; unsigned, so that compiled code needs no check of the sign
-    start: NDArray[np.int64]  # (rows,) row r is data[start[r]:stop[r]], if it is in memory
-    stop: NDArray[np.int64]  # (rows,) not start[r + 1]: rows lie in any order where memory is short
-    y: NDArray[np.float64]  # (rows,) labels
-    q: NDArray[np.float64]  # (rows,) squared norms ||a||^2; of a block of rows its q_ij at its first row, then 0
-    first: NDArray[np.int64]  # (hosted + 1,) first row of each node
-    w: NDArray[np.float64]  # (hosted,) weight 1 / m_i of each row of the node
-    d: int  # number of features
-    loss: int  # code of the loss
-    c: float  # curvature bound of the loss: phi'' <= c
-    block: int  # rows of a sample; the last one of a node may have fewer
+    Attributes
+    ----------
+    data
+        (nnz,) values.
+    indices
+        (nnz,) their features; unsigned, so that compiled code needs no check of the sign.
+    start, stop
+        (rows,) row r is data[start[r]:stop[r]], if it is in memory. ``stop[r]`` need not be ``start[r + 1]``: rows lie
+        in any order where memory is short.
+    y
+        (rows,) labels.
+    q
+        (rows,) squared norms ``||a||^2``; of a block of rows its q_ij at its first row, then 0.
+    first
+        (hosted + 1,) first row of each node.
+    w
+        (hosted,) weight 1 / m_i of each row of the node.
+    d
+        Number of features.
+    loss
+        Code of the loss.
+    c
+        Curvature bound of the loss: phi'' <= c.
+    block
+        Rows of a sample; the last one of a node may have fewer.
+    """
+
+    data: NDArray[np.float64]
+    indices: NDArray[np.uint32]
+    start: NDArray[np.int64]
+    stop: NDArray[np.int64]
+    y: NDArray[np.float64]
+    q: NDArray[np.float64]
+    first: NDArray[np.int64]
+    w: NDArray[np.float64]
+    d: int
+    loss: int
+    c: float
+    block: int
 
 
 def host(shards: Shards, nodes: Sequence[int], loss: Loss, blocks: Blocks = SINGLE_ROWS) -> HostedRows:

@@ -32,6 +32,17 @@ NEWTON_STEPS = 64  # far more than a well-posed root needs; after that plain bis
 class Loss:
     """A scalar loss.
 
+    Parameters
+    ----------
+    name
+        ``logistic``, ``squared`` or ``smooth_hinge``.
+    code
+        What the compiled functions branch on.
+    curvature
+        The smallest upper bound of phi''.
+    classification
+        Whether labels are -1 and +1.
+
     Examples
     --------
     >>> LOSSES["logistic"].curvature
@@ -41,9 +52,9 @@ class Loss:
     """
 
     name: str
-    code: int  # what the compiled functions branch on
-    curvature: float  # the smallest upper bound of phi''
-    classification: bool  # labels are -1 and +1
+    code: int
+    curvature: float
+    classification: bool
 
 
 LOSSES: dict[str, Loss] = {

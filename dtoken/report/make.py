@@ -33,7 +33,8 @@ def make_report(
 
     Returns
     -------
-    The path of the page.
+    pathlib.Path
+        The page.
     """
     from dtoken.report.facts import claims
     from dtoken.report.figures import draw_figures

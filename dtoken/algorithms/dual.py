@@ -50,34 +50,45 @@ class DualMethod(TokenMethod):
     compute
         ``independent``: nodes compute all the time; ``on_arrival``: when a token arrives, and only then.
     interactions
-        Probability that a step is a meeting of two tokens, wherever they are.
+        Probability that a token that arrives where other tokens are mixes with one of them.
+    interactions_anywhere
+        Probability that a step is a meeting of two tokens wherever they are; one comes the shortest way and goes back.
     continuized
         Steps ring at the points of a Poisson process: the same steps at other times.
     """
 
     compute: str = "independent"
     interactions: float = 0.0
+    interactions_anywhere: float = 0.0
     continuized: bool = False
 
     def __post_init__(self) -> None:
         super().__post_init__()
         check_choice("compute", self.compute, COMPUTE)
-        if not 0 <= self.interactions < 1:
-            raise InputError(f"algorithm.interactions={self.interactions} is a probability; it must lie in [0, 1)")
-        if self.interactions > 0 and self.tokens == 1:
-            raise InputError(
-                f"algorithm.interactions={self.interactions}, but one token cannot meet another; use tokens>=2"
-            )
-
+        self._check_interactions()
         if self.on_arrival and self.p_comm != "balanced":
             raise InputError(
                 f"algorithm.p_comm={self.p_comm}, but with compute=on_arrival every step is a visit; use "
                 "compute=independent"
             )
-        if self.interactions + (self.given_p_comm or 0.0) >= 1:
+        if self.interactions_anywhere + (self.given_p_comm or 0.0) >= 1:
             raise InputError(
-                f"algorithm.p_comm={self.p_comm} and interactions={self.interactions} leave no local steps; their sum "
-                "must be below 1"
+                f"algorithm.p_comm={self.p_comm} and interactions_anywhere={self.interactions_anywhere} leave no local "
+                "steps; their sum must be below 1"
+            )
+
+    def _check_interactions(self) -> None:
+        here, anywhere = self.interactions, self.interactions_anywhere
+        if not 0 <= here <= 1:
+            raise InputError(f"algorithm.interactions={here} is a probability; it must lie in [0, 1]")
+        if not 0 <= anywhere < 1:
+            raise InputError(f"algorithm.interactions_anywhere={anywhere} is a probability; it must lie in [0, 1)")
+        for name, value in (("interactions", here), ("interactions_anywhere", anywhere)):
+            if value > 0 and self.tokens == 1:
+                raise InputError(f"algorithm.{name}={value}, but one token cannot meet another; use tokens>=2")
+        if here > 0 and anywhere > 0:
+            raise InputError(
+                f"algorithm.interactions={here} and interactions_anywhere={anywhere} are two ways to meet; use one"
             )
 
     @property
@@ -88,12 +99,13 @@ class DualMethod(TokenMethod):
     @property
     def meet(self) -> Callable[..., None] | None:
         """Tokens only meet if they are asked to."""
-        return meet if self.interactions > 0 else None
+        return meet if self.interactions > 0 or self.interactions_anywhere > 0 else None
 
-    def step_costs(self, gradients: NDArray[np.int64]) -> Costs:
-        """So many gradients at each node, when it computes."""
+    def step_costs(self, gradients: NDArray[np.int64], facts: Facts) -> Costs:
+        """So many gradients at each node, when it computes; so many hops of tokens that meet from afar."""
         none = np.zeros_like(gradients)
-        return Costs(none, gradients) if self.on_arrival else Costs(gradients, none)
+        costs = Costs(none, gradients) if self.on_arrival else Costs(gradients, none)
+        return costs._replace(hops=facts.walk.hops) if self.interactions_anywhere > 0 else costs
 
     def check_samples(self, facts: Facts) -> None:
         """Refuse nodes that have nothing to draw from when a token arrives."""

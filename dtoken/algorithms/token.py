@@ -83,7 +83,9 @@ class Token(InBlocks, DualMethod):
     compute
         ``independent``: nodes compute all the time; ``on_arrival``: when a token arrives, and only then.
     interactions
-        Probability that a step is a meeting of two tokens, wherever they are.
+        Probability that a token that arrives where other tokens are mixes with one of them.
+    interactions_anywhere
+        Probability that a step is a meeting of two tokens wherever they are; one comes the shortest way and goes back.
     continuized
         Steps ring at the points of a Poisson process instead of a step counter: the same steps at other times.
     block_rows
@@ -109,18 +111,20 @@ class Token(InBlocks, DualMethod):
         L_b, pi = self.batch_smoothness(facts), facts.walk.visit_law(self.jumps_per_visit(facts))
         if self.on_arrival:
             at_node = NodeSampling(np.ones(facts.n), np.full(facts.n, 1 + 2 * L_b / sigma_t), importance=0.0)
-            return arrival_descent(self.tokens, sigma_t, L_b, at_node, pi, self.interactions)
+            return arrival_descent(self.tokens, sigma_t, L_b, at_node, pi, self.interactions_anywhere)
         sampling = Sampling(total=facts.n, bound=facts.n * (1 + L_b / sigma_t), importance=0.0)
-        return dual_descent(self.tokens, sigma_t, L_b, sampling, pi, self.interactions, self.given_p_comm)
+        return dual_descent(self.tokens, sigma_t, L_b, sampling, pi, self.interactions_anywhere, self.given_p_comm)
 
     def law(self, c: DualDescent, facts: Facts) -> Law:
         """All nodes compute equally often."""
         nodes, jumps = np.full(facts.n, 1 / facts.n), self.jumps_per_visit(facts)
-        return Law(self.tokens, c.p_comm, c.p_meet, nodes, jumps, continuized=self.continuized)
+        return Law(
+            self.tokens, c.p_comm, c.p_meet, nodes, jumps, continuized=self.continuized, p_here=self.interactions
+        )
 
     def costs(self, facts: Facts) -> Costs:
         """A full gradient a step that computes."""
-        return self.step_costs(facts.rows)
+        return self.step_costs(facts.rows, facts)
 
     def weights(self, c: DualDescent, L: Vector) -> Vector | None:
         """A local step uses all samples: none is drawn."""

@@ -70,7 +70,7 @@ class TVR(SamplingMethod, DualMethod):
 
     Parameters
     ----------
-    tokens, smoothness, factor, jumps, mixing, p_comm, compute, interactions, continuized
+    tokens, smoothness, factor, jumps, mixing, p_comm, compute, interactions, interactions_anywhere, continuized
         As for Token GD.
     sampling
         ``importance``: samples are drawn with probability proportional to 1 + L_ij / sigma~; ``uniform``: all alike.
@@ -106,23 +106,24 @@ class TVR(SamplingMethod, DualMethod):
                 at_node = node_importance(facts.samples, facts.sum_L, sigma_t)
             else:
                 at_node = node_uniform(facts.samples, facts.of_samples(lambda L: float(L.max())), sigma_t)
-            return arrival_descent(self.tokens, sigma_t, L_b, at_node, pi, self.interactions)
+            return arrival_descent(self.tokens, sigma_t, L_b, at_node, pi, self.interactions_anywhere)
         samples = int(facts.samples.sum())
         if self.importance:
             sampling = importance_sampling(samples, float(facts.sum_L.sum()), sigma_t)
         else:
             sampling = uniform_sampling(samples, facts.max_L, sigma_t)
-        return dual_descent(self.tokens, sigma_t, L_b, sampling, pi, self.interactions, self.given_p_comm)
+        return dual_descent(self.tokens, sigma_t, L_b, sampling, pi, self.interactions_anywhere, self.given_p_comm)
 
     def law(self, c: DualDescent, facts: Facts) -> Law:
         """A local step picks a node, then a sample of it, so that p_ij comes out."""
         weights = facts.samples + c.importance * facts.sum_L / c.sigma_t
         nodes, jumps = weights / weights.sum(), self.jumps_per_visit(facts)
-        return Law(self.tokens, c.p_comm, c.p_meet, nodes, jumps, self.on_arrival, self.continuized)
+        here = self.interactions
+        return Law(self.tokens, c.p_comm, c.p_meet, nodes, jumps, self.on_arrival, self.continuized, p_here=here)
 
     def costs(self, facts: Facts) -> Costs:
         """A gradient for each row of a sample, a step that computes."""
-        return self.step_costs(np.minimum(facts.rows, self.block_rows))
+        return self.step_costs(np.minimum(facts.rows, self.block_rows), facts)
 
     def weights(self, c: DualDescent, L: Vector) -> Vector | None:
         """Sampling weights of a node's samples."""

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array, diags_array, eye_array
+from scipy.sparse.csgraph import shortest_path
 
 from dtoken.errors import InputError
 from dtoken.graph import chain
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from dtoken.graph.topology import Sparse
 
 KINDS = ("simple", "lazy", "metropolis")
+HOPS_NODES = 2000  # nodes up to which a table of all pairs is small
 STAY = 0.5  # of the lazy walk, unless another probability is given
 
 
@@ -122,6 +124,17 @@ class Walk:
                 f"use algorithm.jumps=1 or graph.walk=lazy"
             )
         return law
+
+    @cached_property
+    def hops(self) -> NDArray[np.int32]:
+        """Hops of the shortest way from each node (row) to each other; (0, 0): one to any, the graph is complete."""
+        if self.period > 1:
+            raise InputError(f"{self.topology.name} varies, so that there is no shortest way from node to node")
+        if self.topology.complete:
+            return np.empty((0, 0), np.int32)
+        if self.n > HOPS_NODES:
+            raise InputError(f"nodes={self.n}, but all shortest ways are kept for up to {HOPS_NODES:,} nodes only")
+        return np.asarray(shortest_path(self.topology.adjacency[0], unweighted=True), dtype=np.int32)
 
     @cached_property
     def period_of_chain(self) -> int:

@@ -6,6 +6,9 @@ A local step at node i takes ``tau_comp`` per gradient. A jump from j to i obeys
 - ``token_clock``: the token has a clock of its own, T_i = max(T_i, C_k + tau_comm), C_k = T_i, and a pure move only
   adds tau_comm to C_k. This is the true minimum, never later than the paper's.
 
+Two tokens that meet at one node cost nothing. From another node, the second token comes the shortest way and goes back
+again: each hop is a jump, a message, and takes tau_comm.
+
 A message that a node sends to several others at once arrives everywhere tau_comm after it was loaded: a load sets
 C_k = T_i, a delivery T_i = max(T_i, C_k + tau_comm).
 """
@@ -69,6 +72,7 @@ class Costs(NamedTuple):
     first: NDArray[np.int64] = np.empty(0, np.int64)  # (n,) first row of the node, all nodes one below the other
     last: NDArray[np.int64] = np.empty(0, np.int64)  # (n,) first row of the node's last block
     samples: Samples = no_samples(0)
+    hops: NDArray[np.int32] = np.empty((0, 0), np.int32)  # (n, n) shortest ways of tokens that meet; (0, 0): one hop
 
     def expected(self) -> "Costs":
         """Mean gradients of a step at each node."""
@@ -161,6 +165,14 @@ def _less(costs: Costs, i: int, draw: float) -> int:
 
 
 @compiled
+def _hops(costs: Costs, j: int, i: int) -> int:
+    """Hops of a token from node j to node i."""
+    if i == j:
+        return 0
+    return 1 if len(costs.hops) == 0 else int(costs.hops[j, i])
+
+
+@compiled
 def _advance(
     clock: Clock,
     events: Events,
@@ -183,8 +195,15 @@ def _advance(
             T[i] += tau_comp * used
             gradients += used
         elif kind == MEET:
-            other = events.other[event]  # only the token clock sees that one waits for the other
-            C[k] = C[other] = max(C[k], C[other])
+            other, j = events.other[event], events.source[event]
+            there, back = _hops(costs, j, i), _hops(costs, i, j)
+            jumps += there + back
+            messages += there + back
+            if i != j and not token_clock:
+                T[i] = max(T[i], T[j] + there * tau_comm)
+                T[j] = max(T[j], T[i] + back * tau_comm)
+            C[k] = max(C[k], C[other] + there * tau_comm)  # one waits for the other
+            C[other] = C[k] + back * tau_comm
         elif kind == LOAD:
             C[k] = T[i]
         else:

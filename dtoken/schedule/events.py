@@ -3,7 +3,7 @@
 =======  =====================================================================
 local    node i uses its sample j, or all its data (j = -1)
 visit    token k arrives at node i and mixes with it (j >= 0: and uses sample j)
-meet     tokens k and l mix
+meet     tokens k and l mix, at the node of k; if l is elsewhere, it comes and goes back
 move     token k passes through node i without mixing (the skip variant)
 load     node i writes a message into token k, which costs nothing
 deliver  token k brings its message to node i, at the same time as to others
@@ -36,7 +36,7 @@ class Events(NamedTuple):
 
     kind: NDArray[np.int8]
     node: NDArray[np.int32]  # where it happens (meet: where token k is)
-    source: NDArray[np.int32]  # from where the token comes (visit, move, deliver)
+    source: NDArray[np.int32]  # from where the token comes (visit, move, deliver; meet: the second token)
     token: NDArray[np.int32]
     other: NDArray[np.int32]  # second token of a meet
     draw: NDArray[np.float64]  # in [0, 1): decides the sample; else NO_SAMPLE or GIVEN - j

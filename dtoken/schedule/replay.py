@@ -38,13 +38,14 @@ class Replayed:
         kind, node, token = columns["kind"], columns["node"].copy(), columns["token"]
         positions, taken = start.positions.copy(), start.jumps.copy()
         source = np.full(len(kind), NONE, np.int32)
-        _follow(kind, node, token, source, positions, taken)
+        _follow(kind, node, token, columns["other"], source, positions, taken)
         draw = np.where(columns["sample"] >= 0, GIVEN - columns["sample"], NO_SAMPLE)
         at = columns["at"]
         if not self.law.continuized:
             before = round(start.at / self.law.unit)  # steps; a move belongs to the step that follows it
-            ends = kind != MOVE
-            at = self.law.unit * (before + 1 + np.cumsum(ends) - ends)
+            follows = (kind == MEET) & (self.law.p_here > 0)  # belongs to the visit before it
+            ends = (kind != MOVE) & ~follows
+            at = self.law.unit * (before + 1 + np.cumsum(ends) - ends - follows)
             last = float(self.law.unit * (before + np.count_nonzero(ends)))
         else:
             last = float(at[-1])
@@ -74,6 +75,7 @@ def _follow(
     kind: NDArray[np.int8],
     node: NDArray[np.int32],
     token: NDArray[np.int32],
+    other: NDArray[np.int32],
     source: NDArray[np.int32],
     positions: NDArray[np.int64],
     taken: NDArray[np.int64],
@@ -88,6 +90,7 @@ def _follow(
             source[event] = positions[token[event]]  # a message stays with its node
         elif kind[event] == MEET:
             node[event] = positions[token[event]]
+            source[event] = positions[other[event]]
 
 
 def open_log(path: Path, law: Law, rows: Sequence[int], kinds: Collection[int], block_rows: int | None) -> Replayed:
@@ -124,15 +127,29 @@ def open_log(path: Path, law: Law, rows: Sequence[int], kinds: Collection[int], 
             raise InputError(f"{name} was recorded with {key}={facts[fact]}, this run has {key}={ours}; use the same")
     start = np.array(facts.get("token_start", first_start(n, tokens).positions), np.int64)
     log = Replayed(path, size, law, start, facts.get("p_comm"))
-    sizes = np.asarray(rows)
+    sizes, positions = np.asarray(rows), start.copy()
     done = 0
     for table in even_tables([path], SEGMENT_STEPS, 0, size):
         found = _columns(table)
         fault = _fault(found, law, sizes, kinds, block_rows)
         if fault is not None:
             raise InputError(f"{name} does not fit: event {done + fault[0]:,} {fault[1]}")
+        if law.p_here > 0 and (apart := _apart(found, positions)) is not None:
+            raise InputError(
+                f"{name} does not fit: event {done + apart:,} is a meeting of tokens at different nodes, as "
+                "algorithm.interactions_anywhere has them"
+            )
         done += len(found["kind"])
     return log
+
+
+def _apart(columns: dict[str, NDArray[Any]], positions: NDArray[np.int64]) -> int | None:
+    """The first meeting, counted from 0, of tokens at different nodes; ``positions`` follows the tokens."""
+    kind, node, token, other = (columns[name] for name in ("kind", "node", "token", "other"))
+    node, source, taken = node.copy(), np.full(len(kind), NONE, np.int32), np.zeros(len(positions), np.int64)
+    _follow(kind, node, token, other, source, positions, taken)
+    found = np.flatnonzero((kind == MEET) & (source != node))
+    return int(found[0]) if len(found) else None
 
 
 def _fault(

@@ -27,12 +27,13 @@ class Law:
 
     tokens: int  # K
     p_visit: float  # p_comm
-    p_meet: float  # p_tt; the rest, p_comp, are local steps
+    p_meet: float  # p_tt: meetings of two tokens wherever they are; the rest, p_comp, are local steps
     nodes: NDArray[np.float64]  # (n,) law of the node of a local step
     jumps: int = 1  # N: jumps of a token before it mixes
     computing_visits: bool = False  # a visit uses a sample of its node, too
     continuized: bool = False  # steps ring at the points of a Poisson process of rate 1
     unit: float = 1.0  # otherwise step t (from 0) happens at (t + 1) * unit
+    p_here: float = 0.0  # probability that a token that arrives where others are then mixes with one of them
 
 
 class Start(NamedTuple):
@@ -92,24 +93,26 @@ class Drawn:
             np.random.Philox(key=np.array([self.seed, 0], np.uint64), counter=[0, 0, 0, start.segment])
         )
         what, who, draw = generator.random((3, SEGMENT_STEPS))
-        jumps = generator.random(np.count_nonzero(what < law.p_visit) * law.jumps)
+        visits = int(np.count_nonzero(what < law.p_visit))
+        jumps = generator.random(visits * law.jumps)
+        here = generator.random(visits if law.p_here > 0 else 0)
         if law.continuized:
             at = start.at + np.cumsum(generator.standard_exponential(SEGMENT_STEPS))
         else:
             before = start.segment * SEGMENT_STEPS
             at = law.unit * np.arange(before + 1, before + SEGMENT_STEPS + 1, dtype=np.float64)
         positions, taken = start.positions.copy(), start.jumps.copy()
-        events = _empty(SEGMENT_STEPS + len(jumps) - len(jumps) // law.jumps)
+        events = _empty(SEGMENT_STEPS + len(jumps) - visits + len(here))
         cumulative = np.cumsum(law.nodes)
         cumulative /= cumulative[-1]
         guide = _guide(cumulative)
-        _expand(
-            what, who, draw, jumps, at,
-            law.p_visit, law.p_meet, law.tokens, law.jumps, law.computing_visits, cumulative, guide,
+        size = _expand(
+            what, who, draw, jumps, here, at,
+            law.p_visit, law.p_meet, law.p_here, law.tokens, law.jumps, law.computing_visits, cumulative, guide,
             walk.iid, walk.n, walk.indptr, walk.neighbours, walk.cumulative, walk.hold,
             positions, taken, events,
         )  # fmt: skip
-        return events, Start(start.segment + 1, positions, taken, float(at[-1]))
+        return events.between(0, size), Start(start.segment + 1, positions, taken, float(at[-1]))
 
 
 def _empty(size: int) -> Events:
@@ -135,9 +138,11 @@ def _expand(
     who: NDArray[np.float64],
     draw: NDArray[np.float64],
     jumps: NDArray[np.float64],
+    here: NDArray[np.float64],
     at: NDArray[np.float64],
     p_visit: float,
     p_meet: float,
+    p_here: float,
     tokens: int,
     jumps_per_visit: int,
     computing_visits: bool,
@@ -152,9 +157,12 @@ def _expand(
     positions: NDArray[np.int64],
     taken: NDArray[np.int64],
     events: Events,
-) -> None:
-    """Turn uniform numbers into events; ``positions`` follows the tokens, ``taken`` counts the jumps of each."""
-    event = jump = 0
+) -> int:
+    """Turn uniform numbers into events, and count these.
+
+    ``positions`` follows the tokens, ``taken`` counts the jumps of each.
+    """
+    event = jump = visit = 0
     period = len(indptr)
     for t in range(len(what)):
         if what[t] < p_visit:
@@ -177,12 +185,23 @@ def _expand(
                 event += 1
             if computing_visits:
                 events.draw[event - 1] = draw[t]
+            if p_here > 0 and here[visit] < p_here:
+                companion = _companion(positions, k, here[visit] / p_here)
+                if companion >= 0:
+                    events.kind[event] = MEET
+                    events.node[event] = events.source[event] = positions[k]
+                    events.token[event] = k
+                    events.other[event] = companion
+                    events.at[event] = at[t]
+                    event += 1
+            visit += 1
         elif what[t] < p_visit + p_meet:
             k = np.int64(who[t] * tokens)
             other = np.int64(draw[t] * (tokens - 1))
             other += other >= k
             events.kind[event] = MEET
             events.node[event] = positions[k]
+            events.source[event] = positions[other]
             events.token[event] = k
             events.other[event] = other
             events.at[event] = at[t]
@@ -196,3 +215,17 @@ def _expand(
             events.draw[event] = draw[t]
             events.at[event] = at[t]
             event += 1
+    return event
+
+
+@compiled
+def _companion(positions: NDArray[np.int64], k: np.int64, draw: float) -> int:
+    """One of the tokens that are where token k is, by a uniform number; -1: it is alone."""
+    others = np.count_nonzero(positions == positions[k]) - 1
+    left = np.int64(draw * others)
+    for other in range(len(positions)):
+        if other != k and positions[other] == positions[k]:
+            if left == 0:
+                return other
+            left -= 1
+    return -1

@@ -46,7 +46,7 @@ class DualDescent(NamedTuple):
     importance: float  # weight of a sample is 1 + importance * L_ij / sigma~
     rate: float  # eta r alpha: contraction per step, proved
     paper_rate: float  # eta alpha / 2: contraction per step of the paper, observed
-    p_meet: float  # p_tt: probability that a step is a meeting of two tokens
+    p_meet: float  # p_tt: probability that a step is a meeting of two tokens wherever they are
     rho_meet: float  # rho_tt: weight of a meeting, at most 1/2
     rho_arrival: NDArray[np.float64]  # (n,) as rho_comp, for samples used at a visit of each node
 
@@ -192,4 +192,5 @@ def _meet_bound(K: int, sigma_t: float, p_meet: float) -> float:
 
 
 def _meet_weight(K: int, sigma_t: float, p_meet: float, eta: float) -> float:
-    return eta * K * (K - 1) / (2 * p_meet * sigma_t) if p_meet > 0 else 0.0
+    """Where meetings are no steps of their own, the weight for which the dual falls most: both become their mean."""
+    return eta * K * (K - 1) / (2 * p_meet * sigma_t) if p_meet > 0 else 0.5

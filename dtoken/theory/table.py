@@ -136,11 +136,29 @@ def expected(schedule: Schedule, law: Law, costs: Costs, facts: Facts) -> Expect
         return Expected(p * messages.events + local * facts.n, p * messages.jumps, gradients)
     p_local = max(0.0, 1 - law.p_visit - law.p_meet)
     at_visits = float(facts.walk.visit_law(law.jumps) @ costs.visit)
+    meetings = _meetings(law, facts)
     return Expected(
-        events=1 + law.p_visit * (law.jumps - 1),
-        jumps=law.p_visit * law.jumps,
+        events=1 + law.p_visit * (law.jumps - 1) + (meetings.share if law.p_here > 0 else 0.0),
+        jumps=law.p_visit * law.jumps + meetings.share * meetings.jumps,
         gradients=p_local * float(law.nodes @ costs.local) + law.p_visit * at_visits,
     )
+
+
+class Meetings(NamedTuple):
+    """What tokens that meet do, on average, with tokens independently spread by the law of their visits."""
+
+    share: float  # meetings a step
+    jumps: float  # of the token that comes and goes back
+
+
+def _meetings(law: Law, facts: Facts) -> Meetings:
+    pi = facts.walk.visit_law(law.jumps)
+    if law.p_here > 0:  # where it arrives, at least one of the others is
+        return Meetings(law.p_visit * law.p_here * float(pi @ (1 - (1 - pi) ** (law.tokens - 1))), 0.0)
+    if law.p_meet == 0:
+        return Meetings(0.0, 0.0)
+    hops = facts.walk.hops
+    return Meetings(law.p_meet, 2 * float(pi @ hops @ pi if len(hops) else 1 - pi @ pi))
 
 
 def _count(events: Events, costs: Costs) -> Expected:
@@ -173,6 +191,10 @@ def _rate(name: str, planned: Planned, independent: bool) -> tuple[float | None,
         return float(rate), "stated by the method"
     if name == "dvr":
         return float(rate), "by the argument for tvr, observed" + heuristic
+    if planned.law.p_here > 0:
+        return float(
+            rate
+        ), "not proved with interactions: meetings only descend on the dual, the rate is that without them" + heuristic
     if independent:
         return float(rate), "proved" + heuristic
     if getattr(method, "jumps", 1) == "auto":
@@ -203,6 +225,9 @@ def theory_table(
     found = predict(planned)
     table = _constants(planned.constants) | _spectrum(planned)
     table |= {f"{name} a step": value for name, value in found.expected._asdict().items()}
+    if planned.law.p_here > 0 or planned.law.p_meet > 0:
+        meetings = _meetings(planned.law, planned.facts)
+        table |= {"meetings a step": meetings.share, "jumps a meeting": meetings.jumps}
     if found.rate is None:
         return table | {BASIS: found.basis}
     table |= {"contraction a step": found.rate} | _costs(found, math.e, "per factor e")

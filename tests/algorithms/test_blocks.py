@@ -127,7 +127,7 @@ def test_rate_holds_on_average_over_seeds(block: int) -> None:
         TVR(tokens=2, block_rows=3, sampling="uniform", smoothness="theory"),
         TVR(tokens=2, block_rows=100),
         TVR(tokens=2, block_rows=4, compute="on_arrival"),
-        TVR(tokens=3, block_rows=4, compute="on_arrival", interactions=0.2, sampling="uniform"),
+        TVR(tokens=3, block_rows=4, compute="on_arrival", interactions_anywhere=0.2, sampling="uniform"),
     ],
     ids=repr,
 )

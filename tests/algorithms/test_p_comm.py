@@ -140,7 +140,10 @@ def test_share_of_visits(method: Any) -> None:
         (lambda: TAVR(p_comm=1.0), "p_comm=1.0 is neither"),
         (lambda: TAVR(p_comm=float("nan")), "p_comm=nan is neither"),
         (lambda: Token(p_comm="often"), "p_comm=often is neither balanced nor auto"),
-        (lambda: TVR(tokens=2, p_comm=0.5, interactions=0.5), "leave no local steps; their sum must be below 1"),
+        (
+            lambda: TVR(tokens=2, p_comm=0.5, interactions_anywhere=0.5),
+            "leave no local steps; their sum must be below 1",
+        ),
         (lambda: TVR(p_comm="auto", compute="on_arrival"), "every step is a visit; use compute=independent"),
     ],
 )

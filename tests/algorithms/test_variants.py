@@ -139,7 +139,7 @@ CASES = [
 
 def make(name: str, compute: str, p_tt: float, graph: str, loss: str = "logistic") -> Setup:
     shards = small_shards(n=6, m=5, d=4, seed=2, classes=loss != "squared")
-    method = METHODS[name](tokens=3, compute=compute, interactions=p_tt)
+    method = METHODS[name](tokens=3, compute=compute, interactions_anywhere=p_tt)
     return setup(shards, method, loss=loss, sigma=SIGMA, graph=graph, kind="simple")
 
 
@@ -203,6 +203,55 @@ def test_share_of_meetings_and_of_pairs() -> None:
     assert pairs == {(0, 1), (0, 2), (1, 2)}
 
 
+def meeting_case(compute: str = "independent", **graph: Any) -> Setup:
+    """Three tokens that mix whenever they are at the same node."""
+    method = TVR(tokens=3, compute=compute, interactions=1.0)
+    return setup(small_shards(n=6, m=5, d=4, seed=2), method, sigma=SIGMA, **graph)
+
+
+@pytest.mark.parametrize("compute", ["independent", "on_arrival"])
+def test_tokens_at_one_node_become_their_mean(compute: str) -> None:
+    """By the formulas, with the step sizes of runs without meetings."""
+    case = meeting_case(compute, graph="star", kind="simple")
+    events, reference = case.events(600), Arrivals(case, 0.0)
+    reference.rho_tt = 0.5
+    assert (events.kind == MEET).sum() > 20
+    with case.engine() as engine:
+        engine.run(events)
+        for event in written_out(engine, events):
+            reference.happen(*event)
+        np.testing.assert_allclose(engine.tokens.theta, reference.tokens, rtol=0, atol=1e-12)
+        np.testing.assert_allclose(engine.nodes.theta, reference.theta, rtol=0, atol=1e-12)
+
+
+def test_meetings_at_nodes_reach_the_optimum() -> None:
+    case = meeting_case(graph="ring", kind="lazy")
+    best = solve(case.shards, "logistic", SIGMA)
+    with case.engine() as engine:
+        engine.run(case.events(400_000))
+        assert max(np.abs(engine.nodes.theta - best).max(), np.abs(engine.tokens.theta - best).max()) <= 1e-10
+
+
+@pytest.mark.parametrize(("key", "paid"), [("interactions", False), ("interactions_anywhere", True)])
+def test_meetings_cost_their_hops(key: str, paid: bool) -> None:
+    """Ring of 20 nodes with a token each: distances counted by hand along the walk of the tokens."""
+    case = setup(small_shards(n=20, m=4, d=3), TVR(tokens=20, **{key: 0.2}), sigma=SIGMA, graph="ring", kind="simple")
+    events, where, hops, apart = case.events(20_000), list(range(20)), 0, []
+    for kind, node, token, other in zip(events.kind, events.node, events.token, events.other, strict=True):
+        if kind == VISIT:
+            hops += 1
+            where[token] = int(node)
+        elif kind == MEET:
+            gap = abs(where[token] - where[other])
+            apart.append(min(gap, 20 - gap))
+            hops += 2 * apart[-1]
+    clock = start_clock(20, 20)
+    advance(clock, events, case.method.costs(case.facts), TimeModel())
+    assert clock.jumps == clock.messages == hops
+    assert (sum(apart) > 0) == paid
+    assert len(apart) > 100
+
+
 @pytest.mark.parametrize("name", METHODS)
 def test_computing_visits_are_charged(name: str) -> None:
     """Every step is a visit with tau_comm and the gradients of the node, one after the other for a single token."""
@@ -219,9 +268,12 @@ def test_computing_visits_are_charged(name: str) -> None:
 @pytest.mark.parametrize(
     ("make_method", "reason"),
     [
-        (lambda: TVR(interactions=0.1), "one token cannot meet another; use tokens>=2"),
-        (lambda: Token(tokens=2, interactions=1.0), r"interactions=1.0 is a probability; it must lie in \[0, 1\)"),
+        (lambda: TVR(interactions=0.1), "interactions=0.1, but one token cannot meet another; use tokens>=2"),
+        (lambda: TVR(interactions_anywhere=0.1), "interactions_anywhere=0.1, but one token cannot meet another"),
+        (lambda: Token(tokens=2, interactions=1.1), r"interactions=1.1 is a probability; it must lie in \[0, 1\]"),
         (lambda: Token(tokens=2, interactions=-0.1), "is a probability"),
+        (lambda: Token(tokens=2, interactions_anywhere=1.0), r"anywhere=1.0 is a probability; it must lie in \[0, 1\)"),
+        (lambda: TVR(tokens=2, interactions=0.1, interactions_anywhere=0.1), "are two ways to meet; use one"),
         (lambda: TVR(compute="sometimes"), "compute=sometimes is not known; use one of independent, on_arrival"),
     ],
 )

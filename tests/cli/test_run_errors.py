@@ -32,6 +32,7 @@ CASES = {
     "nodes=0": "nodes=0, but there must be at least one; use nodes>=1.",
     "stop.passes=long": "stop.passes=long is neither a number nor null.",
     "algorithm.tokens=5": "algorithm.tokens=5 but there are only 4 nodes; use tokens<=4.",
+    "algorithm.tokens=2 algorithm.interactions_anywhere=0.1 graph=time_varying": "graph=time_varying nodes=4 ",
     "algorithm.interactions=0.1": "algorithm.interactions=0.1, but one token cannot meet another; use tokens>=2.",
     "algorithm.compute=on_arrival algorithm.unsafe=true": "algorithm.unsafe is not a key of tvr. Keys: ",
     "algorithm=tavr algorithm.compute=on_arrival": "algorithm.compute is not a key of tavr. ",

@@ -86,8 +86,10 @@ def scale(cluster: LocalCluster, client: Client, workers: int) -> None:
         cluster.sync(cluster._correct_state)
 
 
-def compare(client: Client, store: ShardStore, name: str, graph: str = "complete", kind: str = "simple") -> DaskEngine:
-    experiment = make_experiment(store, method_class(name)(), graph, kind)
+def compare(
+    client: Client, store: ShardStore, name: str, graph: str = "complete", kind: str = "simple", **settings: Any
+) -> DaskEngine:
+    experiment = make_experiment(store, method_class(name)(**settings), graph, kind)
     with local_engine(experiment, store) as local:  # first: workers then find the kernels compiled
         expected, state = execute(experiment, local), state_of(local)
     with DaskEngine(client, experiment, store.path, PATIENT) as engine:
@@ -105,6 +107,8 @@ def test_equal_bits_for_all_methods(cluster: LocalCluster, client: Client, store
         assert engine.workers == workers
         assert all(tally.hops > 0 for tally in engine.tallies.values()) == (workers > 1)
     compare(client, store, "tvr", "ring", "lazy")
+    compare(client, store, "tvr", "star", "lazy", tokens=4, interactions=1.0)  # most of them are often at the centre
+    compare(client, store, "tvr", "ring", "lazy", tokens=4, interactions_anywhere=0.2)
 
 
 def test_the_scheduler_remembers_nothing_of_hops_and_the_workers_forget_the_run(

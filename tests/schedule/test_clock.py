@@ -106,12 +106,38 @@ def test_a_step_takes_the_time_of_its_gradients() -> None:
 
 
 def test_tokens_that_meet_wait_for_each_other() -> None:
-    events = events_of([(VISIT, 1, 0), (VISIT, 1, 0), (LOCAL, 0, 0), (VISIT, 3, 1)], [0, 1, 2])
-    events.kind[2], events.token[2], events.other[2] = MEET, 0, 1
+    events = events_of([(VISIT, 1, 0), (VISIT, 1, 0), (MEET, 1, 0), (VISIT, 3, 1)], [0, 1, 2])
+    events.other[2], events.source[2] = 1, 1
     clock = start_clock(N, K)
     advance(clock, events, costs(), TimeModel(1.0, 10.0, "token_clock"))
     assert clock.nodes.tolist() == [0, 20, 0, 30]
     assert (clock.steps, clock.jumps, clock.gradients) == (4, 3, 0)
+
+
+def meeting(node: int, source: int, rule: Rule) -> Clock:
+    """Tokens 0 and 1 meet on a path of four nodes after ten local steps at the second's node, then visit theirs."""
+    events = events_of(
+        [*[(LOCAL, source, 0)] * 10, (MEET, node, 0), (VISIT, node, 0), (VISIT, source, 1)], [node, source, 2]
+    )
+    events.other[10], events.source[10] = 1, source
+    path = np.abs(np.arange(4)[:, None] - np.arange(4)).astype(np.int32)
+    clock = start_clock(N, K)
+    advance(clock, events, costs()._replace(hops=path), TimeModel(1.0, 100.0, rule, charge_self_jumps=False))
+    return clock
+
+
+@pytest.mark.parametrize(("rule", "nodes"), [("paper", [310, 0, 0, 610]), ("token_clock", [300, 0, 0, 600])])
+def test_a_token_that_meets_another_elsewhere_goes_there_and_back(rule: Rule, nodes: list[float]) -> None:
+    """Three hops there and three back; by the paper's rule it also waits for what its node computed."""
+    clock = meeting(0, 3, rule)
+    assert (clock.jumps, clock.messages) == (2 + 6, 6)
+    assert clock.nodes.tolist() == nodes
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_tokens_that_meet_at_one_node_cost_nothing(rule: Rule) -> None:
+    clock = meeting(0, 0, rule)
+    assert (clock.jumps, clock.messages, clock.nodes.tolist()) == (2, 0, [10, 0, 0, 0])
 
 
 @pytest.mark.parametrize("rule", RULES)

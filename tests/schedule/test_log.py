@@ -65,10 +65,23 @@ def test_log_agrees_with_trajectory_and_graph(tmp_path: Path) -> None:
         {"graph": "complete", "algorithm": {"_target_": "tavr", "tokens": 2}},
         {"graph": "complete", "algorithm": {"_target_": "tavr", "tokens": 2, "continuized": True}},
         {"graph": "ring", "algorithm": {"_target_": "tvr", "tokens": 2, "continuized": True}},
+        {"graph": "star", "algorithm": {"_target_": "tvr", "tokens": 3, "interactions": 0.8}},
+        {"graph": "path", "algorithm": {"_target_": "tvr", "tokens": 3, "interactions_anywhere": 0.2}},
         {"graph": "ring", "algorithm": "extra"},
         {"graph": {"kind": "time_varying"}, "partition": {"sizes": "unequal"}},
     ],
-    ids=["tvr", "token", "jumps", "tavr", "continuized", "continuized tvr", "extra", "varying"],
+    ids=[
+        "tvr",
+        "token",
+        "jumps",
+        "tavr",
+        "continuized",
+        "continuized tvr",
+        "meets",
+        "meets anywhere",
+        "extra",
+        "varying",
+    ],
 )
 def test_replay_gives_the_same_bits_and_the_same_log(settings: dict[str, Any], tmp_path: Path) -> None:
     first = run(tmp_path / "a", **settings)
@@ -82,6 +95,15 @@ def test_replay_gives_the_same_bits_and_the_same_log(settings: dict[str, Any], t
     pd.testing.assert_frame_equal(
         pd.read_parquet(log), pd.read_parquet(tmp_path / "b" / "events.parquet"), check_exact=True
     )
+
+
+def test_tokens_of_a_log_that_meet_at_a_distance_are_refused_where_they_must_be_together(tmp_path: Path) -> None:
+    def settings(key: str) -> dict[str, Any]:
+        return {"graph": "ring", "algorithm": {"_target_": "tvr", "tokens": 2, key: 0.5}}
+
+    run(tmp_path / "a", **settings("interactions_anywhere"))
+    with pytest.raises(InputError, match=r"is a meeting of tokens at different nodes, as algorithm\.interactions_"):
+        run(tmp_path / "b", replay=tmp_path / "a" / "events.parquet", **settings("interactions"))
 
 
 def test_a_run_ends_where_its_log_ends(tmp_path: Path) -> None:

@@ -46,6 +46,7 @@ SCHEDULES = {
     "complete": drawn(),
     "ring, 3 jumps": drawn(graph="ring", jumps=3),
     "varying": drawn(graph="time_varying", params={"period": 4, "hold": 2}),
+    "meets at nodes": drawn(tokens=4, graph="ring", jumps=2, kind="lazy", p_here=0.5),
     "continuized, meets": drawn(tokens=3, p_meet=0.2, continuized=True, computing_visits=True),
 }
 
@@ -111,13 +112,41 @@ def test_meets_pair_two_tokens_uniformly() -> None:
     meets = events.kind == MEET
     k, other = events.token[meets], events.other[meets]
     assert_law(np.bincount(4 * k + other, minlength=16), 1 - np.eye(4))
-    # it happens where token k is
+    # it happens where token k is, the other one comes from where it is
     where = first_start(6, 4).positions.copy()
-    for kind, node, token in zip(events.kind, events.node, events.token, strict=True):
+    columns = (events.kind, events.node, events.source, events.token, events.other)
+    for kind, node, source, token, other in zip(*columns, strict=True):
         if kind == VISIT:
             where[token] = node
         elif kind == MEET:
-            assert node == where[token]
+            assert (node, source) == (where[token], where[other])
+
+
+@pytest.mark.parametrize("jumps", [1, 2])
+def test_tokens_meet_where_they_are(jumps: int) -> None:
+    """With probability P after a visit to a node where others are, with one of them; the rest is as without."""
+    settings: dict[str, Any] = {"n": 4, "graph": "ring", "kind": "lazy", "tokens": 4, "jumps": jumps, "p_visit": 0.5}
+    events, alone = first(drawn(**settings, p_here=0.3), 2), first(drawn(**settings), 2)
+    meets = events.kind == MEET
+    assert equal(Events(*(column[~meets] for column in events)), alone)
+    where = first_start(4, 4).positions.copy()
+    chances, ranks = np.zeros(2, int), np.zeros((4, 3), int)  # not met, met; by company, which of it
+    for e in range(events.size):
+        if events.kind[e] in (VISIT, MOVE):
+            where[events.token[e]] = events.node[e]
+        if events.kind[e] == VISIT:
+            others = [k for k in range(4) if k != events.token[e] and where[k] == events.node[e]]
+            met = e + 1 < events.size and bool(meets[e + 1])
+            assert not met or others
+            chances[int(met)] += bool(others)
+            if met:
+                found = (events.token[e + 1], events.node[e + 1], events.source[e + 1], events.at[e + 1])
+                assert found == (events.token[e], events.node[e], events.node[e], events.at[e])
+                ranks[len(others), others.index(events.other[e + 1])] += 1
+    assert_law(chances, [0.7, 0.3])
+    assert chances[1] == meets.sum() > 1000
+    for company in (2, 3):
+        assert_law(ranks[company, :company], np.ones(company))
 
 
 @pytest.mark.parametrize(
@@ -193,7 +222,7 @@ def test_columns_that_do_not_apply_are_minus_one() -> None:
         LOCAL: ("source", "token", "other"),
         VISIT: ("other", "draw"),
         MOVE: ("other", "draw"),
-        MEET: ("source", "draw"),
+        MEET: ("draw",),
     }.items():
         for column in columns:
             assert (getattr(events, column)[events.kind == kind] == -1).all(), (KINDS[kind], column)

@@ -111,7 +111,8 @@ CASES = [
     (Token(tokens=2), {}),
     (TVR(tokens=2), {}),
     (TVR(tokens=2, compute="on_arrival"), {"graph": "star"}),
-    (TVR(tokens=2, interactions=0.2), {}),
+    (TVR(tokens=2, interactions_anywhere=0.2), {}),
+    (TVR(tokens=3, interactions=0.5), {}),
     (TVR(jumps=3), {"graph": "ring", "kind": "lazy"}),
     (TAVR(tokens=2), {}),
     (TAVR(continuized=True), {"graph": "ring", "kind": "lazy"}),
@@ -154,6 +155,21 @@ def test_runs_are_not_slower_than_predicted(method: Method, graph: dict[str, Any
     useful = (np.array(errors) > 1e-26) & (np.arange(60) >= 3)
     slope = np.polyfit(np.array(done)[useful], np.log(np.array(errors)[useful]), 1)[0]
     assert -slope >= 0.95 * per_event
+
+
+def test_meetings() -> None:
+    """On a ring of 20 nodes, tokens are 5 hops apart in the mean; at one node they meet for nothing, and unproved."""
+    shards = small_shards(n=20, m=4, d=3)
+    anywhere = planned(TVR(tokens=20, interactions_anywhere=0.1), shards, 0.05, graph="ring", kind="lazy")
+    table = theory_table(anywhere)
+    assert table["meetings a step"] == 0.1
+    assert table["jumps a meeting"] == pytest.approx(2 * 5)
+    here = planned(TVR(tokens=20, interactions=0.1), shards, 0.05)
+    table, p_comm = theory_table(here), here.constants.p_comm
+    assert table["jumps a meeting"] == 0
+    assert table["meetings a step"] == pytest.approx(0.1 * p_comm * (1 - 0.95**19))
+    assert str(table["basis"]).startswith("not proved with interactions")
+    assert "meetings a step" not in theory_table(planned(TVR(tokens=20), shards, 0.05))
 
 
 def test_words() -> None:

@@ -119,7 +119,7 @@ def run(
     from dtoken.config.sections import Schedule
     from dtoken.config.settings import make_settings
     from dtoken.outputs import earlier_summary, is_over
-    from dtoken.preparation import prepare_run
+    from dtoken.preparation import check_length, prepare_run
     from dtoken.result import Result
     from dtoken.session import execute, noting_memory
 
@@ -146,6 +146,7 @@ def run(
             return Result.load(folder)
     with noting_memory(settings, folder), _screen(progress) as screen:
         prepared = prepare_run(settings, screen and screen.watcher)
+        check_length(prepared)
         if folder is not None:
             folder.mkdir(parents=True, exist_ok=True)
         if settings.engine.kind == "dask" and cluster is None and client is None:

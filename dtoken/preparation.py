@@ -1,5 +1,6 @@
 """From settings to a run that can begin: all is checked that can be; data, constants and optimum are there."""
 
+import math
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -22,11 +23,13 @@ from dtoken.graph.walks import Walk, walk
 from dtoken.problem.finite_sum import FiniteSum
 from dtoken.problem.losses import get_loss
 from dtoken.schedule.events import DELIVER, LOAD, LOCAL, MEET, MOVE, VISIT
+from dtoken.theory.table import expected
 from hydra_plugins.dask_launcher._allocator import keep_memory
 
 LONG_MODEL = 2000  # features from which mixing a token and a node is worth a thread of its own
 LONG_GRADIENT = 20_000  # non-zeros from which the gradient of a node or of a block is
 KEPT = 256 * 1024**2  # bytes of rows that are kept between the passes that prepare a run
+MOST_EVENTS = 1e13  # of a run: ten days at ten million a second
 READING = 50_000_000  # bytes of the chunks that a thread has at hand in such a pass
 
 
@@ -72,6 +75,35 @@ def prepare_run(settings: Settings, watcher: Watcher | None = None) -> Prepared:
     problem.reader.forget()  # the engine has its own rows
     prepared = Prepared(settings, store, found, experiment, gap, threads)
     return prepared if settings.schedule.replay is None else _replaying(prepared, Path(settings.schedule.replay))
+
+
+def check_length(prepared: Prepared) -> None:
+    """Refuse a run that would not end, or not be measured once, in any time that a user has.
+
+    A run with ``stop.suboptimality`` may end any time, so only the time until it is first looked at counts.
+    """
+    settings, experiment = prepared.settings, prepared.experiment
+    if experiment.replay is not None:
+        return
+    step = expected(experiment.schedule, experiment.law, experiment.costs, experiment.facts)
+    rows = int(experiment.facts.rows.sum())
+
+    def events(passes: float | None, jumps: int | None, count: int | None = None) -> float:
+        """How many are to be expected until the first of these is reached."""
+        wanted = [(passes and passes * rows, step.gradients), (jumps, step.jumps), (count, step.events)]
+        return step.events * min((most / each if each else math.inf for most, each in wanted if most), default=math.inf)
+
+    stop, record = settings.stop, settings.record
+    end = events(stop.passes, stop.jumps, stop.events)
+    if stop.suboptimality is not None:
+        end = min(end, events(record.every_passes, record.every_jumps))
+    if end <= MOST_EVENTS:
+        return
+    given = getattr(settings.method, "given_p_comm", None)
+    remedy = "an earlier stop" if given is None else f"another algorithm.p_comm than {given}, or an earlier stop"
+    raise InputError(
+        f"this run would end after about {end:.0e} events, and a computer does some millions a second; use {remedy}"
+    )
 
 
 def open_data(settings: Settings, watcher: Watcher | None = None) -> tuple[ShardStore, bool]:

@@ -199,7 +199,7 @@ def carry_out(
     from dtoken.cli.screen import Screen
     from dtoken.config.hydra import settings_of
     from dtoken.outputs import earlier_summary, is_over
-    from dtoken.preparation import prepare_run
+    from dtoken.preparation import check_length, prepare_run
     from dtoken.session import execute, noting_memory
 
     settings = settings_of(config)
@@ -214,6 +214,7 @@ def carry_out(
     accuracy = settings.stop.suboptimality or min(settings.record.accuracies, default=1e-8)
     with noting_memory(settings, directory), Screen() as screen:
         prepared = prepare_run(settings, screen.watcher)
+        check_length(prepared)
         screen.hide()
         for name, text in header(prepared, accuracy):
             screen.show(name, text)

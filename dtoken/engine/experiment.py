@@ -1,5 +1,6 @@
 """Everything about a run that is decided before its first event: problem, method, graph, schedule, optimum."""
 
+import math
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
@@ -16,6 +17,8 @@ from dtoken.problem.optimum import ROUGH, Optimum, optimum
 from dtoken.problem.smoothness import batch_smoothness, max_smoothness, row_facts, sum_smoothness
 from dtoken.schedule.clock import Costs, TimeModel
 from dtoken.schedule.stream import Law, Schedule, Start, start_at
+
+WORST_CONDITION = 1e60  # sum of a node's L_ij over sigma
 
 
 class Replay(Schedule, Protocol):
@@ -82,9 +85,25 @@ def prepare(problem: FiniteSum, method: Method, walk: Walk, time: TimeModel, see
     if not 0 <= seed < 2**64:
         raise InputError(f"seed={seed} must be an integer from 0 to 2**64 - 1")
     facts = gather_facts(problem, walk, method.blocks)
+    _check_condition(facts)
     constants = method.constants(facts)
     law, costs = method.law(constants, facts), exact_costs(problem, method, constants, facts)
     return Experiment(problem, method, walk, facts, constants, law, costs, time, seed, optimum(problem))
+
+
+def _check_condition(facts: Facts) -> None:
+    """Refuse problems whose constants float64 cannot hold: some are products of several condition numbers."""
+    largest = float(facts.sum_L.max())
+    condition = largest / facts.sigma
+    if condition <= WORST_CONDITION:
+        return
+    remedy = "smaller features"
+    if math.isfinite(largest):
+        remedy = f"a problem.sigma of at least {largest / WORST_CONDITION:.0e}"
+    raise InputError(
+        f"problem.sigma={facts.sigma:g} makes the condition number {condition:.0e}, and dtoken computes with no more "
+        f"than {WORST_CONDITION:.0e}; use {remedy}"
+    )
 
 
 def with_p_comm(experiment: Experiment, p_comm: float) -> Experiment:

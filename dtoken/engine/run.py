@@ -177,7 +177,7 @@ def run(
     failure: str | None = None
     over = _divergence(position.records) or _reached(position.clock, end)
     if over or is_accurate(position.records, stop, recording, rows):
-        return _outcome(position, engine, stop, failure)
+        return _outcome(experiment, position, engine, stop, failure)
     if not _regular(position.records, recording, rows):
         position.records.pop()  # measured only because the run ended there
     _warm_up(experiment)
@@ -208,12 +208,12 @@ def run(
         measured = engine.measure(position.t, experiment.optimum.theta)
         position.records.append(record(experiment, position.clock, measured, position.wall))
         watch.record(position.records[-1])
-    return _outcome(position, engine, stop, failure)
+    return _outcome(experiment, position, engine, stop, failure)
 
 
-def _outcome(position: _Position, engine: Engine, stop: Stop, failure: str | None) -> Outcome:
-    records = position.records
-    diverged = None if failure else _divergence(records) or _rise(records, stop)
+def _outcome(experiment: Experiment, position: _Position, engine: Engine, stop: Stop, failure: str | None) -> Outcome:
+    records, heuristic = position.records, getattr(experiment.method, "smoothness", "") == "factor"
+    diverged = None if failure else _divergence(records) or _rise(records, stop, heuristic)
     return Outcome(records, engine.models(position.t), failure or diverged, diverged is not None)
 
 
@@ -336,10 +336,11 @@ def _divergence(records: list[Record]) -> str | None:
     return None
 
 
-def _rise(records: list[Record], stop: Stop) -> str | None:
+def _rise(records: list[Record], stop: Stop, heuristic: bool) -> str | None:
     """What to say of a run that stopped above its start, by more than rounding errors explain."""
     first, last = records[0], records[-1]
     if last.suboptimality <= max(first.suboptimality, ROUNDING * abs(last.objective), stop.suboptimality or 0.0):
         return None
     rise = f"F - F* is {last.suboptimality:.3g} at the end and was {first.suboptimality:.3g} at the start"
-    return f"diverged: {rise}; use smaller steps (algorithm.smoothness=batch), or a later stop, which continues the run"
+    advice = "algorithm.smoothness=batch has safe steps, and " if heuristic else ""
+    return f"diverged: {rise}; {advice}a later stop continues the run"

@@ -60,7 +60,7 @@ class Prediction:
     def steps(self, factor: float = math.e, rate: float | None = None) -> float | None:
         """Steps until the squared error (or the suboptimality) has fallen by ``factor``."""
         rate = self.rate if rate is None else rate
-        return None if rate is None else math.log(factor) / -math.log1p(-rate)
+        return math.log(factor) / -math.log1p(-rate) if rate else None  # 0: float64 cannot tell the rate from it
 
     def costs(self, factor: float = math.e, rate: float | None = None) -> dict[str, float] | None:
         """Steps, events, jumps, gradients and passes until then.

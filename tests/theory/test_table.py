@@ -20,7 +20,7 @@ from dtoken.algorithms.tvr import TVR
 from dtoken.algorithms.walkman import Walkman
 from dtoken.schedule.clock import Costs, TimeModel, advance, start_clock
 from dtoken.schedule.stream import Law
-from dtoken.theory.table import Prediction, predict, theory_table
+from dtoken.theory.table import Expected, Prediction, predict, theory_table
 from tests.engine.small import InMemory, Setup, setup, small_shards, solve
 
 N, M, D = 6, 8, 4
@@ -215,3 +215,8 @@ def test_costs_scale_with_the_logarithm() -> None:
     assert two is not None
     assert two["jumps"] == pytest.approx(2 * one["jumps"])
     assert Prediction("walkman", "step", None, "none", None, prediction.expected, 1).costs() is None
+
+
+def test_a_rate_that_float64_cannot_tell_from_0_predicts_nothing() -> None:
+    """A gd whose kappa is 1e17 loses 1 - (1 - 1e-17)^2 = 0 a step."""
+    assert Prediction("gd", "round", 0.0, "proved", None, Expected(9.0, 6.0, 30.0), 30).costs() is None

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
+from dtoken.algorithms.base import JUMPS
 from dtoken.compiled import is_cached
 from dtoken.config.settings import Settings
 from dtoken.data.build import Watcher
@@ -133,7 +134,7 @@ def _worth_sharing(settings: Settings, store: ShardStore) -> bool:
 def _walk(settings: Settings) -> Walk:
     graph = settings.graph
     steps = walk(build(graph.kind, settings.partition.nodes, **graph.params), graph.walk, graph.stay)
-    if getattr(settings.method, "jumps", 1) == "auto":
+    if getattr(settings.method, "jumps", 1) in JUMPS:
         steps.require_mixing()
     return steps
 

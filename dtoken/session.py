@@ -312,6 +312,7 @@ class _Report:
             "predicted_rate": summary.rate(experiment),
             "paper_rate": summary.rate(experiment, "paper_rate"),
             "rate_is_proved": summary.proved(experiment),
+            "predicted": summary.predictions(experiment, settings.accuracies, self._prepared.gap),
             "measured_rate": summary.measured_rate(experiment, records),
             "to_accuracy": summary.to_accuracy(records, settings.accuracies),
             "end": records[-1].as_dict() if records else None,

@@ -50,16 +50,22 @@ def rate(experiment: Experiment, name: str = "rate") -> float | None:
 
 def proved(experiment: Experiment) -> bool:
     """Whether the theory covers what is run: independent visits, and no heuristic step size."""
-    basis = theory.predict(experiment).basis
-    return basis.startswith("proved") and "heuristic" not in basis
+    return theory.predict(experiment).basis.startswith("proved")
 
 
 def predict(experiment: Experiment, accuracy: float, gap: float) -> Prediction | None:
-    """Steps until the proved rate has brought a suboptimality from ``gap`` to ``accuracy``."""
-    costs = theory.predict(experiment).costs(gap / accuracy) if 0 < accuracy < gap else None
+    """What it takes to come from a suboptimality of ``gap`` to ``accuracy``: a bound, or about."""
+    costs = theory.predict(experiment).costs_to(accuracy, gap)
     if costs is None:
         return None
     return Prediction(accuracy, costs["steps"], costs["events"], costs["jumps"], costs["passes"])
+
+
+def predictions(experiment: Experiment, accuracies: Sequence[float], gap: float) -> dict[str, Any]:
+    """Why the rate is believed, what costs to an accuracy are, bounds or about, and the costs to each accuracy."""
+    found = theory.predict(experiment)
+    costs = {f"{accuracy:g}": found.costs_to(accuracy, gap) for accuracy in accuracies}
+    return {"basis": found.basis, "costs": None if found.rate is None else found.words, "to_accuracy": costs}
 
 
 def measured_rate(experiment: Experiment, records: Sequence[Record]) -> float | None:

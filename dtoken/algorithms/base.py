@@ -12,14 +12,18 @@ from dtoken.algorithms.contract import Arrays, Facts, Vector, check_choice
 from dtoken.compiled import compiled
 from dtoken.errors import InputError
 from dtoken.problem.blocks import SINGLE_ROWS, Blocks
+from dtoken.problem.finite_sum import FiniteSum
 from dtoken.problem.hosted import HostedRows
 from dtoken.schedule.clock import Costs
 from dtoken.schedule.stream import Drawn, Law, Schedule, first_start
+from dtoken.theory.bounds import allowed_deviation
 
 SMOOTHNESS = ("theory", "batch", "factor")
 SAMPLING = ("uniform", "importance")
 P_COMM = ("balanced", "auto")
+JUMPS = ("auto", "proved")
 MOST_JUMPS = 10**6  # before a visit; all of them are drawn ahead
+LEAST_MIXING = 1e-12  # what powers of transition matrices are computed to
 
 
 class SingleRows:
@@ -81,16 +85,32 @@ class SmoothMethod(SingleRows):
         if not 0 < self.factor <= 1:
             raise InputError(f"algorithm.factor={self.factor} must lie in (0, 1]")
 
+    @property
+    def heuristic(self) -> bool:
+        """Whether step sizes are those of the heuristic factor, which no proof covers."""
+        return self.smoothness == "factor"
+
     def batch_smoothness(self, facts: Facts) -> float:
         """L_b by the chosen rule."""
-        largest_sum = float(facts.sum_L.max())
+        return float(self.node_smoothness(facts).max())
+
+    def node_smoothness(self, facts: Facts) -> Vector:
+        """(n,) the smoothness of each node's loss by the chosen rule."""
         match self.smoothness:
             case "theory":
-                return largest_sum
+                return facts.sum_L
             case "batch":
-                return float(facts.batch_L().max())
+                return facts.batch_L()
             case _:
-                return self.factor * largest_sum
+                return self.factor * facts.sum_L
+
+    def objective_smoothness(self, facts: Facts) -> float:
+        """L_F, of the whole objective."""
+        return float(self.node_smoothness(facts).sum()) + facts.n * facts.sigma
+
+    def bound(self, c: Arrays, facts: Facts, problem: FiniteSum, best: Vector) -> float | None:
+        """Nothing is proved."""
+        return None
 
     def notes(self, c: Arrays, facts: Facts) -> tuple[str, ...]:
         """Whether steps by the heuristic are longer than the true smoothness allows."""
@@ -206,7 +226,8 @@ class TokenMethod(Walking, SmoothMethod):
     tokens
         Number of tokens, K.
     jumps
-        Jumps of a token before it mixes with a node; ``auto``: until the walk has mixed.
+        Jumps of a token before it mixes with a node; ``auto``: until the walk has mixed; ``proved``: until it has mixed
+        so well that the theorem on general graphs holds.
     mixing
         How close ``auto`` brings the walk to its stationary law, relative to the smallest probability.
     p_comm
@@ -225,8 +246,10 @@ class TokenMethod(Walking, SmoothMethod):
             raise InputError(f"algorithm.tokens={self.tokens}, but a token method needs at least one")
         if not 0 < self.mixing < 1:
             raise InputError(f"algorithm.mixing={self.mixing} must lie in (0, 1)")
-        if self.jumps != "auto" and not (isinstance(self.jumps, int) and 1 <= self.jumps <= MOST_JUMPS):
-            raise InputError(f"algorithm.jumps={self.jumps} is neither auto nor an integer from 1 to {MOST_JUMPS}")
+        if self.jumps not in JUMPS and not (isinstance(self.jumps, int) and 1 <= self.jumps <= MOST_JUMPS):
+            raise InputError(
+                f"algorithm.jumps={self.jumps} is neither {' nor '.join(JUMPS)} nor an integer from 1 to {MOST_JUMPS}"
+            )
         if self.p_comm not in P_COMM and (isinstance(self.p_comm, str) or not 0 < self.p_comm < 1):
             raise InputError(f"algorithm.p_comm={self.p_comm} is neither balanced nor auto nor between 0 and 1")
 
@@ -235,9 +258,39 @@ class TokenMethod(Walking, SmoothMethod):
         """p_comm if it is a number; ``auto`` is balanced until something was measured."""
         return None if isinstance(self.p_comm, str) else self.p_comm
 
-    def jumps_per_visit(self, facts: Facts) -> int:
+    def covered(self, facts: Facts) -> bool:
+        """Whether theorems cover the step sizes, and the visits: they are independent, or as good as that."""
+        return not self.heuristic and (facts.walk.iid or self.jumps == "proved")
+
+    def refuse_proved_jumps(self, facts: Facts) -> None:
+        """For a method that no theorem covers unless visits are independent."""
+        if self.jumps == "proved" and not facts.walk.iid:
+            raise InputError(
+                f"algorithm.jumps=proved, but no theorem covers {type(self).__name__.lower()} on {facts.walk.name}; "
+                "use algorithm.jumps=auto"
+            )
+
+    def visit_law(self, facts: Facts) -> Vector:
+        """The law of the visits: of ``proved`` jumps, which follow from it, that of a walk that has mixed."""
+        return facts.walk.stationary if self.jumps == "proved" else facts.walk.visit_law(self.fixed_jumps(facts))
+
+    def jumps_per_visit(self, c: Arrays, facts: Facts) -> int:
         """N."""
-        return self.jumps_until_mixed(facts) if self.jumps == "auto" else int(self.jumps)
+        if self.jumps != "proved" or facts.walk.iid:
+            return self.fixed_jumps(facts)
+        eps = allowed_deviation(c.rate) * float(facts.walk.stationary.min())
+        if eps < LEAST_MIXING:
+            raise InputError(
+                f"algorithm.jumps=proved needs a walk that comes within {eps:.1g} of its law, which is below rounding; "
+                f"use algorithm.jumps=auto"
+            )
+        return facts.walk.mixing(eps)
+
+    def fixed_jumps(self, facts: Facts) -> int:
+        """N where it does not depend on step sizes."""
+        if isinstance(self.jumps, int):
+            return self.jumps
+        return 1 if facts.walk.iid else self.jumps_until_mixed(facts)
 
     def jumps_until_mixed(self, facts: Facts) -> int:
         """N of ``auto``: after so many jumps visits are nearly independent."""

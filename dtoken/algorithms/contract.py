@@ -28,6 +28,7 @@ from numpy.typing import NDArray
 from dtoken.errors import InputError
 from dtoken.graph.walks import Walk
 from dtoken.problem.blocks import Blocks
+from dtoken.problem.finite_sum import FiniteSum
 from dtoken.problem.hosted import HostedRows
 from dtoken.schedule.clock import Costs
 from dtoken.schedule.stream import Law, Schedule
@@ -150,6 +151,9 @@ class Method(Protocol):
 
     def schedule(self, c: Arrays, facts: Facts, seed: int) -> Schedule:
         """The events, by the law or in rounds."""
+
+    def bound(self, c: Arrays, facts: Facts, problem: FiniteSum, best: Vector) -> float | None:
+        """C, if E[F - F*] <= C (1 - rate)^t is proved for what is run; ``best``: the optimum. May take a pass."""
 
     def notes(self, c: Arrays, facts: Facts) -> tuple[str, ...]:
         """What a user should know before the run starts, in sentences."""

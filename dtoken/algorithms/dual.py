@@ -13,12 +13,15 @@ from numpy.typing import NDArray
 
 from dtoken.algorithms.base import TokenMethod
 from dtoken.algorithms.contract import Facts, Models, Vector, check_choice
+from dtoken.algorithms.distance import State, of_margins
 from dtoken.compiled import compiled
 from dtoken.errors import InputError
+from dtoken.problem.finite_sum import FiniteSum
 from dtoken.problem.hosted import HostedRows
 from dtoken.problem.kernels import add_row, row_dot
 from dtoken.problem.losses import derivative
 from dtoken.schedule.clock import Costs
+from dtoken.theory.bounds import allowed_deviation, dual_bound
 from dtoken.theory.dual_descent import DualDescent
 
 
@@ -37,6 +40,7 @@ class Tokens(NamedTuple):
 
 
 COMPUTE = ("independent", "on_arrival")
+EDGES = ("equal", "weighted")
 
 
 @dataclass(frozen=True)
@@ -55,17 +59,25 @@ class DualMethod(TokenMethod):
         Probability that a step is a meeting of two tokens wherever they are; one comes the shortest way and goes back.
     continuized
         Steps ring at the points of a Poisson process: the same steps at other times.
+    edges
+        Weights of a node's visits: ``equal``, or ``weighted`` by the smoothness of its own loss.
     """
 
     compute: str = "independent"
     interactions: float = 0.0
     interactions_anywhere: float = 0.0
     continuized: bool = False
+    edges: str = "equal"
 
     def __post_init__(self) -> None:
         super().__post_init__()
         check_choice("compute", self.compute, COMPUTE)
+        check_choice("edges", self.edges, EDGES)
         self._check_interactions()
+        if self.weighted and (self.on_arrival or self.interactions or self.interactions_anywhere):
+            raise InputError(
+                "algorithm.edges=weighted has no theory for compute=on_arrival or interactions; use edges=equal"
+            )
         if self.on_arrival and self.p_comm != "balanced":
             raise InputError(
                 f"algorithm.p_comm={self.p_comm}, but with compute=on_arrival every step is a visit; use "
@@ -97,6 +109,11 @@ class DualMethod(TokenMethod):
         return self.compute == "on_arrival"
 
     @property
+    def weighted(self) -> bool:
+        """Whether nodes with a larger smoothness of their own have heavier edges."""
+        return self.edges == "weighted"
+
+    @property
     def meet(self) -> Callable[..., None] | None:
         """Tokens only meet if they are asked to."""
         return meet if self.interactions > 0 or self.interactions_anywhere > 0 else None
@@ -123,6 +140,25 @@ class DualMethod(TokenMethod):
     def begin(self, c: DualDescent, rows: HostedRows, nodes: Nodes) -> None:
         """theta_i follows from the margins."""
         start_at_gradients(c.sigma_t, rows, nodes)
+
+    def covered(self, facts: Facts) -> bool:
+        """Meetings where tokens happen to be are in no theorem."""
+        return super().covered(facts) and self.interactions == 0
+
+    def bound(self, c: DualDescent, facts: Facts, problem: FiniteSum, best: Vector) -> float | None:
+        """By the theorem, if visits are independent or as good as that."""
+        if not self.covered(facts):
+            return None
+
+        def start(rows: HostedRows, theta: Vector) -> State:
+            nodes, _ = self.states(c, rows)
+            nodes.theta[0] = theta
+            self.begin(c, rows, nodes)
+            return State(nodes.theta[0], nodes.z, nodes.g)
+
+        distance = of_margins(start, c.sigma_t, self.tokens, problem, best)
+        deviation = 0.0 if facts.walk.iid else allowed_deviation(c.rate)
+        return dual_bound(c, self.tokens, distance, self.objective_smoothness(facts), deviation)
 
     def models(self, c: DualDescent, nodes: Nodes, tokens: Tokens, t: float) -> Models:
         """The states are the models."""

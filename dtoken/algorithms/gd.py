@@ -30,7 +30,9 @@ from dtoken.algorithms.synchronous import RoundMethod
 from dtoken.compiled import compiled
 from dtoken.errors import InputError
 from dtoken.graph.topology import COMPLETE_TABLE_LIMIT
+from dtoken.problem.finite_sum import FiniteSum
 from dtoken.problem.hosted import HostedRows, add_gradient
+from dtoken.problem.kernels import squared_norm
 from dtoken.schedule import rounds
 from dtoken.schedule.events import concatenate
 from dtoken.schedule.stream import Schedule
@@ -118,6 +120,10 @@ class GD(InBlocks, RoundMethod):
     def schedule(self, c: Descent, facts: Facts, seed: int) -> Schedule:
         """The all-reduce, then a local step everywhere."""
         return rounds.Rounds(concatenate([PATTERNS[self.allreduce](c.n), rounds.local_steps(c.n)]))
+
+    def bound(self, c: Descent, facts: Facts, problem: FiniteSum, best: Vector) -> float | None:
+        """A step contracts the distance, from theta = 0 on."""
+        return None if self.heuristic else 0.5 * self.objective_smoothness(facts) * squared_norm(best)
 
     def notes(self, c: Descent, facts: Facts) -> tuple[str, ...]:
         """The graph plays no role."""

@@ -15,12 +15,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dtoken.algorithms.contract import Models, Vector
+from dtoken.algorithms.contract import Facts, Models, Vector
 from dtoken.algorithms.synchronous import Averaging, AveragingMethod, Messages
 from dtoken.compiled import compiled
 from dtoken.errors import InputError
+from dtoken.problem.finite_sum import FiniteSum
 from dtoken.problem.hosted import HostedRows, node_gradient
+from dtoken.problem.kernels import squared_norm
 from dtoken.schedule.events import LOADING
+from dtoken.theory.bounds import averaging_bound
 
 
 class Nodes(NamedTuple):
@@ -72,6 +75,17 @@ class NIDS(AveragingMethod):
         super().__post_init__()
         if self.step >= 2:
             raise InputError(f"algorithm.step={self.step} is too long: nids needs a step below 2 / (L_b + sigma)")
+
+    def bound(self, c: Averaging, facts: Facts, problem: FiniteSum, best: Vector) -> float | None:
+        """Distance of x^1, and the dual term, which begins at 0."""
+        if self.heuristic:
+            return None
+        origin = np.zeros(problem.d)
+        start = gradients = 0.0
+        for i in range(facts.n):
+            start += squared_norm(-c.step * problem.node_gradient(i, origin) - best)
+            gradients += squared_norm(problem.node_gradient(i, best))
+        return averaging_bound(facts.n, c.step, c.gap, start, gradients, self.objective_smoothness(facts))
 
     def states(self, c: Averaging, rows: HostedRows) -> tuple[Nodes, Messages]:
         """x^0 = 0."""

@@ -24,13 +24,16 @@ import numpy as np
 
 from dtoken.algorithms.base import SamplingMethod, TokenMethod
 from dtoken.algorithms.contract import Facts, Models, Vector
+from dtoken.algorithms.distance import of_zero_slopes
 from dtoken.algorithms.pairs import Nodes, Tokens, decay_until, relaxed, row_dot_x, share, subtract_row, zero_pairs
 from dtoken.compiled import compiled
 from dtoken.errors import InputError
+from dtoken.problem.finite_sum import FiniteSum
 from dtoken.problem.hosted import HostedRows
 from dtoken.problem.losses import derivative, prox_root
 from dtoken.schedule.stream import Law
 from dtoken.theory.accelerated import Accelerated, accelerated, importance_roots, uniform_roots
+from dtoken.theory.bounds import accelerated_bound
 from dtoken.theory.dual_descent import shared_sigma
 
 
@@ -108,18 +111,26 @@ class TAVR(SamplingMethod, TokenMethod):
                 f"tavr needs nearly independent visits, and with algorithm.jumps=1 {facts.walk.name} may diverge; use "
                 f"algorithm.jumps=auto (N={self.jumps_until_mixed(facts)}), or algorithm.unsafe=true to try"
             )
+        self.refuse_proved_jumps(facts)
         sigma_t = shared_sigma(facts.n, self.tokens, facts.sigma)
         if self.importance:
             sampling = importance_roots(facts.of_samples(lambda L: float(np.sqrt(1 + L / sigma_t).sum())))
         else:
             sampling = uniform_roots(facts.samples, facts.max_L, sigma_t)
-        L_b, pi = self.batch_smoothness(facts), facts.walk.visit_law(self.jumps_per_visit(facts))
+        L_b, pi = self.batch_smoothness(facts), self.visit_law(facts)
         return accelerated(self.tokens, sigma_t, L_b, sampling, pi, self.given_p_comm)
+
+    def bound(self, c: Accelerated, facts: Facts, problem: FiniteSum, best: Vector) -> float | None:
+        """By the theorem, if visits are independent."""
+        if not self.covered(facts):
+            return None
+        distance = of_zero_slopes(c.sigma_t, self.tokens, problem, best)
+        return accelerated_bound(c, self.tokens, distance, self.objective_smoothness(facts))
 
     def notes(self, c: Accelerated, facts: Facts) -> tuple[str, ...]:
         """Whether visits are nearly independent."""
         needed = 1 if self.unsafe else self.jumps_until_mixed(facts)
-        if self.jumps_per_visit(facts) >= needed:
+        if self.jumps_per_visit(c, facts) >= needed:
             return super().notes(c, facts)
         return (
             *super().notes(c, facts),
@@ -129,7 +140,7 @@ class TAVR(SamplingMethod, TokenMethod):
 
     def law(self, c: Accelerated, facts: Facts) -> Law:
         """Steps at regular times, or at the points of a Poisson process."""
-        jumps, unit = self.jumps_per_visit(facts), math.atanh(c.rho) / c.rho
+        jumps, unit = self.jumps_per_visit(c, facts), math.atanh(c.rho) / c.rho
         return Law(self.tokens, c.p_comm, 0.0, c.p_node, jumps, continuized=self.continuized, unit=unit)
 
     def weights(self, c: Accelerated, L: Vector) -> Vector | None:

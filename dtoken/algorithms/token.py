@@ -30,6 +30,7 @@ from dtoken.theory.dual_descent import (
     arrival_descent,
     dual_descent,
     shared_sigma,
+    weighted_descent,
 )
 
 
@@ -74,7 +75,8 @@ class Token(InBlocks, DualMethod):
     factor
         The heuristic factor; 0.02 in the paper, safe or not depending on the data.
     jumps
-        Jumps of a token before it mixes with a node; ``auto``: until the walk has mixed.
+        Jumps of a token before it mixes with a node; ``auto``: until the walk has mixed; ``proved``: until it has mixed
+        so well that the theorem on general graphs holds.
     mixing
         How close ``auto`` brings the walk to its stationary law, relative to the smallest probability.
     p_comm
@@ -88,6 +90,9 @@ class Token(InBlocks, DualMethod):
         Probability that a step is a meeting of two tokens wherever they are; one comes the shortest way and goes back.
     continuized
         Steps ring at the points of a Poisson process instead of a step counter: the same steps at other times.
+    edges
+        Weights of a node's visits: ``equal``, or ``weighted`` by the smoothness of its own loss, so that nodes that are
+        rarely visited cost nothing if they are smoother.
     block_rows
         Rows that are read together where memory does not hold all of them; results do not depend on it.
     """
@@ -108,16 +113,18 @@ class Token(InBlocks, DualMethod):
     def constants(self, facts: Facts) -> DualDescent:
         """Step sizes by the theory, with one function per node."""
         sigma_t = shared_sigma(facts.n, self.tokens, facts.sigma)
-        L_b, pi = self.batch_smoothness(facts), facts.walk.visit_law(self.jumps_per_visit(facts))
+        L_b, pi = self.batch_smoothness(facts), self.visit_law(facts)
         if self.on_arrival:
             at_node = NodeSampling(np.ones(facts.n), np.full(facts.n, 1 + 2 * L_b / sigma_t), importance=0.0)
             return arrival_descent(self.tokens, sigma_t, L_b, at_node, pi, self.interactions_anywhere)
         sampling = Sampling(total=facts.n, bound=facts.n * (1 + L_b / sigma_t), importance=0.0)
+        if self.weighted:
+            return weighted_descent(self.tokens, sigma_t, self.node_smoothness(facts), sampling, pi, self.given_p_comm)
         return dual_descent(self.tokens, sigma_t, L_b, sampling, pi, self.interactions_anywhere, self.given_p_comm)
 
     def law(self, c: DualDescent, facts: Facts) -> Law:
         """All nodes compute equally often."""
-        nodes, jumps = np.full(facts.n, 1 / facts.n), self.jumps_per_visit(facts)
+        nodes, jumps = np.full(facts.n, 1 / facts.n), self.jumps_per_visit(c, facts)
         return Law(
             self.tokens, c.p_comm, c.p_meet, nodes, jumps, continuized=self.continuized, p_here=self.interactions
         )

@@ -38,6 +38,7 @@ from dtoken.theory.dual_descent import (
     node_uniform,
     shared_sigma,
     uniform_sampling,
+    weighted_descent,
 )
 
 
@@ -70,7 +71,7 @@ class TVR(SamplingMethod, DualMethod):
 
     Parameters
     ----------
-    tokens, smoothness, factor, jumps, mixing, p_comm, compute, interactions, interactions_anywhere, continuized
+    tokens, smoothness, factor, jumps, mixing, p_comm, compute, interactions, interactions_anywhere, continuized, edges
         As for Token GD.
     sampling
         ``importance``: samples are drawn with probability proportional to 1 + L_ij / sigma~; ``uniform``: all alike.
@@ -99,7 +100,7 @@ class TVR(SamplingMethod, DualMethod):
     def constants(self, facts: Facts) -> DualDescent:
         """Step sizes by the theory."""
         sigma_t = shared_sigma(facts.n, self.tokens, facts.sigma)
-        L_b, pi = self.batch_smoothness(facts), facts.walk.visit_law(self.jumps_per_visit(facts))
+        L_b, pi = self.batch_smoothness(facts), self.visit_law(facts)
         if self.on_arrival:
             self.check_samples(facts)
             if self.importance:
@@ -112,12 +113,14 @@ class TVR(SamplingMethod, DualMethod):
             sampling = importance_sampling(samples, float(facts.sum_L.sum()), sigma_t)
         else:
             sampling = uniform_sampling(samples, facts.max_L, sigma_t)
+        if self.weighted:
+            return weighted_descent(self.tokens, sigma_t, self.node_smoothness(facts), sampling, pi, self.given_p_comm)
         return dual_descent(self.tokens, sigma_t, L_b, sampling, pi, self.interactions_anywhere, self.given_p_comm)
 
     def law(self, c: DualDescent, facts: Facts) -> Law:
         """A local step picks a node, then a sample of it, so that p_ij comes out."""
         weights = facts.samples + c.importance * facts.sum_L / c.sigma_t
-        nodes, jumps = weights / weights.sum(), self.jumps_per_visit(facts)
+        nodes, jumps = weights / weights.sum(), self.jumps_per_visit(c, facts)
         here = self.interactions
         return Law(self.tokens, c.p_comm, c.p_meet, nodes, jumps, self.on_arrival, self.continuized, p_here=here)
 

@@ -1,5 +1,6 @@
 """What the command says about a run, as text: before it begins and when it is over."""
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -7,7 +8,8 @@ from dtoken.config.values import defaults, show
 from dtoken.estimate import memory_line, store_need
 from dtoken.preparation import Prepared
 from dtoken.result import Result
-from dtoken.summary import constants, predict, proved, rate, walk_in_words
+from dtoken.summary import constants, predict, walk_in_words
+from dtoken.theory import table as theory
 
 SHOWN = ("kappa", "p_comp", "rho_comm", "rho_comp", "rho", "beta", "step")  # constants, if they are one number
 TABLE = ("jumps", "messages", "gradients", "passes", "time", "wall")
@@ -88,16 +90,17 @@ def _graph(prepared: Prepared) -> str:
 
 
 def _theory(prepared: Prepared, accuracy: float) -> str:
-    per_step = rate(prepared.experiment)
-    if per_step is None:
-        return ""
-    status = "proved" if proved(prepared.experiment) else "by the theory, which does not cover this walk or step size"
-    text = f"{per_step:.2g} per step {status}"
+    said = theory.predict(prepared.experiment)
+    if said.rate is None:
+        return said.basis
+    text = f"{said.rate:.2g} per step {re.split('[:;]', said.basis)[0]}"
     found = predict(prepared.experiment, accuracy, prepared.gap)
     if found is None:
         return text
     amounts = f"{count(found.events)} events, {count(found.jumps)} jumps, {count(found.passes)} passes"
-    return f"{text}: about {amounts} to {accuracy:g}"
+    if prepared.experiment.bound is None:
+        return f"{text}: about {amounts} to {accuracy:g}, without the constant"
+    return f"{text}: mean gap below {accuracy:g} after {amounts}"
 
 
 def aligned(rows: Sequence[Sequence[str]]) -> list[str]:

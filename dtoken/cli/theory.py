@@ -13,9 +13,9 @@ from dtoken.config.hydra import settings_of
 from dtoken.errors import InputError
 from dtoken.estimate import memory_line, store_need
 from dtoken.preparation import prepare_run
-from dtoken.theory.table import BASIS, PAPER_BASIS, quantities, theory_table
+from dtoken.theory.table import BASIS, COSTS, PAPER_BASIS, quantities, theory_table
 
-WORDS = (BASIS, PAPER_BASIS)  # rows that do not fit into a column
+WORDS = (BASIS, COSTS, PAPER_BASIS)  # rows that do not fit into a column
 
 
 class Theory(NamedTuple):

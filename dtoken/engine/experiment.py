@@ -43,6 +43,7 @@ class Experiment:
     time: TimeModel
     seed: int
     optimum: Optimum
+    bound: float | None = None  # C: E[F - F*] <= C (1 - rate)^t is proved; None: it is not
     replay: Replay | None = None  # a log to take the events from
 
     @property
@@ -88,7 +89,9 @@ def prepare(problem: FiniteSum, method: Method, walk: Walk, time: TimeModel, see
     _check_condition(facts)
     constants = method.constants(facts)
     law, costs = method.law(constants, facts), exact_costs(problem, method, constants, facts)
-    return Experiment(problem, method, walk, facts, constants, law, costs, time, seed, optimum(problem))
+    best = optimum(problem)
+    bound = method.bound(constants, facts, problem, best.theta)
+    return Experiment(problem, method, walk, facts, constants, law, costs, time, seed, best, bound)
 
 
 def _check_condition(facts: Facts) -> None:
@@ -110,8 +113,11 @@ def with_p_comm(experiment: Experiment, p_comm: float) -> Experiment:
     """The same with another share of visits."""
     method: Any = experiment.method
     method = replace(method, p_comm=p_comm)
-    constants = method.constants(experiment.facts)
-    return replace(experiment, method=method, constants=constants, law=method.law(constants, experiment.facts))
+    facts, problem = experiment.facts, experiment.problem
+    constants = method.constants(facts)
+    bound = method.bound(constants, facts, problem, experiment.optimum.theta)
+    problem.reader.forget()
+    return replace(experiment, method=method, constants=constants, law=method.law(constants, facts), bound=bound)
 
 
 def exact_costs(problem: FiniteSum, method: Method, constants: Arrays, facts: Facts) -> Costs:

@@ -82,14 +82,24 @@ def second_modulus(tables: "Tables", hold: int, pi: NDArray[np.float64] | None) 
     return float(min(1.0, moduli[-2]) ** (1 / (len(tables) * hold)))
 
 
-def _second_reversible(P: "Sparse", pi: NDArray[np.float64]) -> float:
-    """Use that D^(1/2) P D^(-1/2), D = diag(pi), is symmetric and has the eigenvalues of P."""
-    n, root = len(pi), np.sqrt(pi)
+def reversible_spectrum(P: "Sparse", pi: NDArray[np.float64]) -> NDArray[np.float64]:
+    """All eigenvalues of P, the largest, 1, last."""
+    return np.asarray(np.linalg.eigvalsh(_symmetric(P, pi).toarray()))
+
+
+def _symmetric(P: "Sparse", pi: NDArray[np.float64]) -> "Sparse":
+    """D^(1/2) P D^(-1/2), D = diag(pi), which has the eigenvalues of P."""
+    root = np.sqrt(pi)
     S = csr_array(diags_array(root) @ P @ diags_array(1 / root))
-    S = csr_array((S + S.T) / 2)
+    return csr_array((S + S.T) / 2)
+
+
+def _second_reversible(P: "Sparse", pi: NDArray[np.float64]) -> float:
+    n, root = len(pi), np.sqrt(pi)
     if n <= DENSE:
-        values = np.linalg.eigvalsh(S.toarray())
+        values = reversible_spectrum(P, pi)
         return float(max(-values[0], values[-2], 0.0))
+    S = _symmetric(P, pi)
     # Without the known leading pair (1, root), the largest modulus is the one sought.
     rest = LinearOperator((n, n), lambda v: S @ v.ravel() - root * (root @ v.ravel()), dtype=float)
     try:

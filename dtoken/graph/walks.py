@@ -159,6 +159,21 @@ class Walk:
                 f"the spectral gap of {self.name} cannot be found; use at most {chain.DENSE} nodes"
             ) from None
 
+    def correlation(self, jumps: int) -> float | None:
+        """Return the largest l^jumps over the eigenvalues l of P other than 1: how alike visits in a row are.
+
+        None where it is not known: for walks that are not reversible, or on many nodes.
+        """
+        if self.iid:
+            return 0.0
+        if not self.reversible or self.n > chain.DENSE:
+            return None
+        return float(max(self._spectrum[:-1] ** jumps, default=0.0))
+
+    @cached_property
+    def _spectrum(self) -> NDArray[np.float64]:
+        return chain.reversible_spectrum(self._tables[0], self.stationary)
+
     def mixing(self, eps: float) -> int:
         """Return the smallest N >= 1 with max_ij |P^N_ij - pi_j| <= eps, over all starts within a period.
 

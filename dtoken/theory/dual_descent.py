@@ -45,10 +45,11 @@ class DualDescent(NamedTuple):
     rho_comp: float  # weight of a local step with a sample of weight 1: rho_ij = rho_comp / weight
     importance: float  # weight of a sample is 1 + importance * L_ij / sigma~
     rate: float  # eta r alpha: contraction per step, proved
-    paper_rate: float  # eta alpha / 2: contraction per step of the paper, observed
+    paper_rate: float  # eta alpha / 2: contraction per step of the paper, observed; nan: it has none
     p_meet: float  # p_tt: probability that a step is a meeting of two tokens wherever they are
     rho_meet: float  # rho_tt: weight of a meeting, at most 1/2
     rho_arrival: NDArray[np.float64]  # (n,) as rho_comp, for samples used at a visit of each node
+    weight: NDArray[np.float64]  # (n,) w_i, of the edges between a node and the tokens
 
 
 @dataclass(frozen=True)
@@ -138,6 +139,63 @@ def dual_descent(
         p_meet=p_meet,
         rho_meet=_meet_weight(K, sigma_t, p_meet, eta),
         rho_arrival=np.zeros(len(pi)),
+        weight=np.ones(len(pi)),
+    )
+
+
+def weighted_descent(
+    K: int,
+    sigma_t: float,
+    L: NDArray[np.float64],
+    sampling: Sampling,
+    pi: NDArray[np.float64],
+    p_comm: float | None = None,
+) -> DualDescent:
+    """The constants when the edges of a node to the tokens have a weight w_i by its own smoothness ``L``.
+
+    This is the paper's remark on laws that are not uniform, its slip corrected: the rate depends on min_i pi_i /
+    kappa_i (not max_i pi_i / L_i), so that nodes that are rarely visited cost nothing if they are smoother. With mu =
+    r alpha, relative strong convexity says that sum_i ||u_i||^2 / e_i + sum_k ||v_k||^2 / sigma~ is at least mu |(u,
+    v)|^2 in the norm of the Laplacian's pseudo-inverse, e_i = sigma~ + L_i / (1 - r). For w_i = e_i / max e the
+    smallest eigenvalue of the Laplacian relative to these masses is K / max e, since sum_i e_i >= K sigma~: so mu = K
+    / max e. A visit allows eta <= p_comm pi_i sigma~ / (2 K w_i), and eta mu = p_comm min_i pi_i sigma~ / (2 e_i). r =
+    1/3 is about what equal edges have.
+
+    Examples
+    --------
+    >>> few = weighted_descent(1, 0.8, np.full(4, 0.4), Sampling(4, 4 * 1.5, 0.0), np.full(4, 0.25))
+    >>> round(float(few.rho_comm.max()), 12), round(few.rate / few.eta * (0.8 + 0.6), 12)
+    (0.5, 1.0)
+    """
+    r = 1 / 3
+    e = sigma_t + L / (1 - r)
+    weight, mu = e / e.max(), K / float(e.max())
+    alpha = mu / r
+    of_visits = sigma_t / (2 * K) * float((pi / weight).min())  # eta / p_comm at most
+    of_samples = 1 / (alpha * sampling.bound)
+    balanced = of_samples / (of_visits + of_samples)
+    p_comm = balanced if p_comm is None else p_comm
+    p_comp = 1 - p_comm
+    eta = min(p_comm * of_visits, p_comp * of_samples)
+    L_b = float(L.max())
+    return DualDescent(
+        sigma_t=sigma_t,
+        L_b=L_b,
+        kappa=1 + L_b / sigma_t,
+        alpha=alpha,
+        p_comm=p_comm,
+        p_comp=p_comp,
+        balanced=balanced,
+        eta=eta,
+        rho_comm=eta * K * weight / (p_comm * pi * sigma_t),
+        rho_comp=alpha * eta * sampling.total / p_comp,
+        importance=sampling.importance,
+        rate=eta * mu,
+        paper_rate=math.nan,
+        p_meet=0.0,
+        rho_meet=0.0,
+        rho_arrival=np.zeros(len(pi)),
+        weight=weight,
     )
 
 
@@ -184,7 +242,28 @@ def arrival_descent(
         p_meet=p_meet,
         rho_meet=_meet_weight(K, sigma_t, p_meet, eta),
         rho_arrival=alpha * eta * sampling.total / visits,
+        weight=np.ones(len(pi)),
     )
+
+
+def visits_in_a_row(correlation: float, rho: float) -> float:
+    """How much slower a slow walk makes things: its share of the rate with independent visits, as observed.
+
+    A token is a moving average of the nodes that it comes from, with weight rho (1 - rho)^s for the one s visits before
+    the last. With l the correlation of visits in a row, it differs from where it arrives, for the slowest mode, by the
+    share 1 - sum_s rho (1 - rho)^s l^(s + 1) = (1 - l) / (1 - (1 - rho) l) of what an independent visit would find.
+
+    Examples
+    --------
+    >>> visits_in_a_row(0.0, 0.5), visits_in_a_row(0.5, 0.5)
+    (1.0, 0.6666666666666666)
+    """
+    return (1 - correlation) / (1 - (1 - rho) * correlation)
+
+
+def with_meetings(c: DualDescent, K: int) -> float:
+    """W: the weights of a token's edges, those to other tokens included if tokens meet."""
+    return float(c.weight.sum()) + (K if c.p_meet > 0 else 0)
 
 
 def _meet_bound(K: int, sigma_t: float, p_meet: float) -> float:

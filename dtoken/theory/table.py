@@ -31,10 +31,13 @@ from dtoken.schedule.clock import Costs
 from dtoken.schedule.events import DELIVER, LOCAL, MOVE, VISIT, Events
 from dtoken.schedule.rounds import RandomRounds, Rounds
 from dtoken.schedule.stream import Law, Schedule
+from dtoken.theory.dual_descent import visits_in_a_row
 from dtoken.theory.local_work import PARTS, Work, rate_share, work
 
 SPECTRUM_NODES = 500  # nodes up to which the spectral gap of a walk is quick to compute
-BASIS, PAPER_BASIS = "basis", "basis of the paper's rate"  # the rows in words
+BASIS, PAPER_BASIS, COSTS = "basis", "basis of the paper's rate", "costs to an accuracy"  # the rows in words
+BOUNDS = "bounds: after so many steps the mean of F - F* is below it"  # with the constant of the proof
+ABOUT = "about, without the constant: as if F - F* fell by the rate from the start on"
 
 
 class Expected(NamedTuple):
@@ -56,6 +59,12 @@ class Prediction:
     paper_rate: float | None  # a faster rate that was observed but is not proved; None: there is none
     expected: Expected  # of one step
     rows: int  # of all nodes
+    bound: float | None = None  # C: E[F - F*] <= C (1 - rate)^t is proved; None: it is not
+
+    @property
+    def words(self) -> str:
+        """What costs to an accuracy are."""
+        return ABOUT if self.bound is None else BOUNDS
 
     def steps(self, factor: float = math.e, rate: float | None = None) -> float | None:
         """Steps until the squared error (or the suboptimality) has fallen by ``factor``."""
@@ -83,6 +92,19 @@ class Prediction:
             "passes": gradients / self.rows,
         }
 
+    def costs_to(self, accuracy: float, gap: float) -> dict[str, float] | None:
+        """What it takes from a suboptimality of ``gap`` to ``accuracy``: bounds, if there is one (see `words`).
+
+        Examples
+        --------
+        >>> prediction = Prediction("gd", "round", 0.5, "proved", None, Expected(9.0, 6.0, 30.0), 30, bound=8.0)
+        >>> prediction.costs_to(1.0, gap=2.0)["steps"], prediction.words
+        (3.0, 'bounds: after so many steps the mean of F - F* is below it')
+        """
+        if not 0 < accuracy < gap:
+            return None
+        return self.costs(max(1.0, (gap if self.bound is None else self.bound) / accuracy))
+
 
 class Planned(Protocol):
     """A run that has been prepared."""
@@ -107,20 +129,30 @@ class Planned(Protocol):
     def costs(self) -> Costs:
         """What its steps compute."""
 
+    @property
+    def bound(self) -> float | None:
+        """C, if E[F - F*] <= C (1 - rate)^t is proved."""
+
 
 def predict(planned: Planned) -> Prediction:
     """What the theory says about a prepared run."""
     name = type(planned.method).__name__.lower()
     schedule = planned.method.schedule(planned.constants, planned.facts, 0)
     rate, basis = _rate(name, planned, isinstance(schedule, RandomRounds) or planned.facts.walk.iid)
+    if rate is not None and getattr(planned.method, "smoothness", "") == "factor":
+        basis = "not proved: factor is a heuristic step size"
+    elif rate is not None and planned.law.p_here > 0:
+        basis = "not proved with interactions: meetings only descend on the dual, the rate is that without them"
+    paper_rate = getattr(planned.constants, "paper_rate", math.nan)
     return Prediction(
         method=name,
         step="round" if isinstance(schedule, Rounds) else "step",
         rate=rate,
         basis=basis,
-        paper_rate=getattr(planned.constants, "paper_rate", None),
+        paper_rate=None if math.isnan(paper_rate) else paper_rate,
         expected=expected(schedule, planned.law, planned.costs, planned.facts),
         rows=int(planned.facts.rows.sum()),
+        bound=planned.bound,
     )
 
 
@@ -170,18 +202,17 @@ def _count(events: Events, costs: Costs) -> Expected:
 
 def _rate(name: str, planned: Planned, independent: bool) -> tuple[float | None, str]:
     c, method = planned.constants, planned.method
-    heuristic = ", but factor is a heuristic step size" if getattr(method, "smoothness", "") == "factor" else ""
     match name:
         case "gd":
             s_L = c.step * (c.L_b + c.sigma)
-            return 1 - max(1 - c.step * c.sigma, s_L - 1) ** 2, "proved" + heuristic
+            return 1 - max(1 - c.step * c.sigma, s_L - 1) ** 2, "proved"
         case "nids":
             s_L = c.step * (c.L_b + c.sigma)
             rate = min(c.step * c.sigma * (2 - s_L), c.gap / 2)
-            return rate, "proved" + heuristic
+            return rate, "proved"
         case "extra":
             rate = min(c.step * c.sigma, c.gap / 2)
-            return rate, "observed; linear convergence, without this rate, is proved for s < 1 / L" + heuristic
+            return rate, "observed; linear convergence, without this rate, is proved for s < 1 / L"
         case "walkman":
             return None, "no rate: linear convergence is proved for least squares only"
     rate = getattr(c, "rate", None)
@@ -190,20 +221,22 @@ def _rate(name: str, planned: Planned, independent: bool) -> tuple[float | None,
     if name not in METHODS:
         return float(rate), "stated by the method"
     if name == "dvr":
-        return float(rate), "by the argument for tvr, observed" + heuristic
-    if planned.law.p_here > 0:
-        return float(
-            rate
-        ), "not proved with interactions: meetings only descend on the dual, the rate is that without them" + heuristic
+        return float(rate), "by the argument for tvr, observed"
+    if independent and getattr(method, "continuized", False) and name == "tavr":
+        return -math.expm1(-rate), "proved, at a time: steps are those that the Poisson clock expects until then"
     if independent:
-        return float(rate), "proved" + heuristic
+        return float(rate), "proved"
+    if getattr(method, "jumps", 1) == "proved":
+        return float(rate) / 2, "proved, with half the rate, because visits are only nearly independent"
     if getattr(method, "jumps", 1) == "auto":
-        mixed = "proved up to a logarithmic factor" if name in ("token", "tvr") else "observed"
-        return float(rate), f"{mixed}: visits are nearly independent, not quite" + heuristic
-    stable = (
-        "stability is proved, speed is not" if name in ("token", "tvr") else "neither stability nor speed is proved"
-    )
-    return float(rate), f"observed: visits of this walk are not independent, {stable}" + heuristic
+        return float(rate), "observed: visits are nearly independent, not as nearly as with jumps=proved"
+    if name not in ("token", "tvr"):
+        return None, "no rate: visits of this walk are not independent; neither stability nor speed is proved"
+    correlation = planned.facts.walk.correlation(planned.law.jumps)
+    if correlation is None:
+        return None, "no rate: visits of this walk are not independent; stability is proved, speed is not"
+    slowed = float(rate) * visits_in_a_row(correlation, float(c.rho_comm.max()))
+    return slowed, "observed: visits of this walk are not independent; stability is proved, speed is not"
 
 
 def theory_table(
@@ -235,10 +268,10 @@ def theory_table(
         table["contraction a step, paper"] = found.paper_rate
         table |= _costs(found, math.e, "per factor e, paper", found.paper_rate)
     for accuracy in accuracies:
-        if accuracy < gap:
-            table |= _costs(found, gap / accuracy, f"to {accuracy:g}")
+        taken = found.costs_to(accuracy, gap) or {}
+        table |= {f"{name} to {accuracy:g}": value for name, value in taken.items()}
     table |= _local_work(planned, found.rate)
-    table[BASIS] = found.basis
+    table |= {BASIS: found.basis, COSTS: found.words}
     if found.paper_rate is not None:
         table[PAPER_BASIS] = "observed in everything that was tested, not proved"
     return table

@@ -171,18 +171,21 @@ class Reference:
         now = self.x.sum(axis=1), -self.x.sum(axis=0)
         ideal = [A.T @ slope(self.loss, A @ best, y) / len(y) for A, y in zip(self.A, self.y, strict=True)]
         goal = self.sigma_t * best + np.array(ideal), np.tile(self.sigma_t * best, (self.K, 1))
-        gap = np.concatenate([goal[0] - now[0], goal[1] - now[1]])
-        n, K = self.n, self.K
-        laplacian = np.diag(np.concatenate([np.full(n, K), np.full(K, n)]).astype(float))
-        laplacian[:n, n:] -= 1
-        laplacian[n:, :n] -= 1
-        divergence = 0.5 * float(np.sum(gap * (np.linalg.pinv(laplacian) @ gap)))
+        divergence = 0.5 * self.norm(np.concatenate([goal[0] - now[0], goal[1] - now[1]]))
         for i, (A, y) in enumerate(zip(self.A, self.y, strict=True)):
             # D_{f*}(g*, g) = D_f(z, z*): the divergence of the conjugate, arguments exchanged
             t, t_best = self.margins(i), A @ best
             bregman = value(self.loss, t, y) - value(self.loss, t_best, y) - slope(self.loss, t_best, y) * (t - t_best)
             divergence += float(np.mean(bregman)) / self.alpha
         return divergence + self.eta / self.R_p() * (self.dual_objective() + self.objective(best))
+
+    def norm(self, missing: Floats) -> float:
+        """|x|^2_P of an x with these sums at nodes and tokens, by the pseudo-inverse of the Laplacian."""
+        n, K = self.n, self.K
+        laplacian = np.diag(np.concatenate([np.full(n, K), np.full(K, n)]).astype(float))
+        laplacian[:n, n:] -= 1
+        laplacian[n:, :n] -= 1
+        return float(np.sum(missing * (np.linalg.pinv(laplacian) @ missing)))
 
     def R_p(self) -> float:
         """min_e p_e / R_e."""

@@ -24,7 +24,7 @@ def test_a_run_says_what_it_does_and_where_it_left_the_result(dtoken: Dtoken) ->
     assert [line.split()[0] for line in lines[:5]] == ["data", "method", "graph", "theory", "engine"]
     assert "60 x 4" in lines[0]
     assert "K=2" in lines[1]
-    assert "per step proved: about" in lines[3]
+    assert "per step proved: mean gap below 1e-30 after " in lines[3]
     assert lines[5].split() == [
         "jumps",
         "messages",

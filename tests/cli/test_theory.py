@@ -1,5 +1,6 @@
 """``dtoken theory=only`` and ``dtoken.predict``: the table without a run."""
 
+import json
 import math
 from collections.abc import Callable
 from pathlib import Path
@@ -9,6 +10,7 @@ import pytest
 
 import dtoken as package
 from dtoken.algorithms.tvr import TVR
+from dtoken.cli.lines import count
 from dtoken.errors import InputError
 
 Dtoken = Callable[..., Any]
@@ -41,8 +43,9 @@ def test_one_run(dtoken: Dtoken) -> None:
     assert float(table["steps per factor e"]) == pytest.approx(1 / float(table["contraction a step"]), rel=0.01)
     assert float(table["steps per factor e"]) / float(table["steps per factor e, paper"]) == pytest.approx(1.5, rel=0.2)
     assert {"jumps to 0.001", "jumps to 1e-05"} <= set(table)
-    assert said.out.splitlines()[-2:] == [
+    assert said.out.splitlines()[-3:] == [
         "basis: proved",
+        "costs to an accuracy: bounds: after so many steps the mean of F - F* is below it",
         "basis of the paper's rate: observed in everything that was tested, not proved",
     ]
     assert list(Path().iterdir()) == []  # no directory, no log
@@ -94,3 +97,22 @@ def test_from_python() -> None:
 def test_from_python_what_is_refused() -> None:
     with pytest.raises(InputError, match="nearly independent"):
         package.predict(TINY, 5, {"_target_": "tavr", "jumps": 1}, "ring", sigma=0.1)
+
+
+def test_all_say_the_same(dtoken: Dtoken, tmp_path: Path) -> None:
+    """The first lines of a run, the table, Python and summary.json: bounds where something is proved, else about."""
+    for keys, words, of_line in (
+        (["algorithm.tokens=2"], "bounds: ", "per step proved: mean gap below 0.001 after {events} events"),
+        (["graph=ring", "graph.walk=lazy"], "about, without the constant", "per step observed: about {events} events"),
+    ):
+        asked = [*keys, "stop.suboptimality=1e-3", "record.accuracies=[1e-3]"]
+        table = dtoken("theory=only", *asked).out
+        ran = dtoken(*asked, f"hydra.run.dir={tmp_path / words[:5]}")
+        summary = json.loads((tmp_path / words[:5] / "summary.json").read_text())
+        assert f"costs to an accuracy: {words}" in table
+        assert f"basis: {summary['predicted']['basis']}" in table
+        assert summary["predicted"]["costs"].startswith(words)
+        assert summary["rate_is_proved"] == words.startswith("bounds")
+        events = summary["predicted"]["to_accuracy"]["0.001"]["events"]
+        assert of_line.format(events=count(events)) in ran.out
+        assert float(column(table)["events to 0.001"].replace(" k", "e3")) == pytest.approx(events, rel=0.01)

@@ -40,6 +40,7 @@ class Planned:
     """A prepared run without optimum."""
 
     case: Setup
+    bound: None = None
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.case, name)
@@ -175,9 +176,14 @@ def test_meetings() -> None:
 def test_words() -> None:
     lazy = {"graph": "ring", "kind": "lazy"}
     assert predict(planned(TVR(), **lazy)).basis.startswith(
-        "observed: visits of this walk are not independent, stability"
+        "observed: visits of this walk are not independent; stability"
     )
-    assert predict(planned(TVR(jumps="auto"), **lazy)).basis.startswith("proved up to a logarithmic factor")
+    assert predict(planned(TVR(jumps="auto"), **lazy)).basis.startswith("observed: visits are nearly independent")
+    assert predict(planned(TVR(jumps="proved"), **lazy)).basis.startswith("proved, with half the rate")
+    assert predict(planned(TVR(), graph="directed_cycle")).basis.startswith("no rate: visits of this walk are not")
+    assert predict(planned(TAVR(jumps=2), **lazy)).basis.startswith(
+        "no rate: visits of this walk are not independent; "
+    )
     assert predict(planned(TAVR(), **lazy)).basis.startswith("observed: visits are nearly independent")
     assert "heuristic" in predict(planned(TVR(smoothness="factor"))).basis
     assert predict(planned(EXTRA())).basis.startswith("observed")

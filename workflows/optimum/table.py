@@ -13,6 +13,7 @@ from typing import Any
 
 import dtoken
 from dtoken.cli.lines import count
+from dtoken.theory.table import BOUNDS, COSTS
 
 ACCURACY = 1e-6
 RING = {"kind": "ring", "walk": "lazy"}
@@ -87,21 +88,23 @@ def run_case(case: Case, data: Any, sigma: float, folder: Path | None = None, **
     )
 
 
-def predicted_passes(case: Case, data: Any, sigma: float) -> float | None:
-    """What the theory says, at the rate that is proved (or as near to it as theory comes)."""
+def predicted_passes(case: Case, data: Any, sigma: float) -> str:
+    """What the theory says: a bound where it is proved, or about."""
     found = dtoken.predict(data, 20, case.algorithm, case.graph, sigma=case.sigma or sigma, accuracies=(ACCURACY,))
     quantity = f"passes to {ACCURACY:g}"
-    return float(found.loc[quantity].iloc[0]) if quantity in found.index else None
+    if quantity not in found.index:
+        return "-"
+    word = "at most" if found.loc[COSTS].iloc[0] == BOUNDS else "about"
+    return f"{word} {float(found.loc[quantity].iloc[0]):,.0f}"
 
 
-def row(case: Case, result: dtoken.Result, predicted: float | None, sigma: float) -> str:
+def row(case: Case, result: dtoken.Result, predicted: str, sigma: float) -> str:
     """A line of the table."""
     taken = result.to_accuracy(ACCURACY)["stays_below"]
     reached = ["-"] * 3
     if taken is not None:
         reached = [f"{taken['passes']:,.0f}", count(taken["jumps"]), f"{taken['wall']:.3g}"]
-    expected = "-" if predicted is None else f"{predicted:,.0f}"
-    return f"| {case.name} | {case.sigma or sigma:g} | {expected} | " + " | ".join(reached) + " |"
+    return f"| {case.name} | {case.sigma or sigma:g} | {predicted} | " + " | ".join(reached) + " |"
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

@@ -1,10 +1,11 @@
-"""Steps to a relative error of 1e-8 against kappa: proportional for tvr, to its square root for tavr."""
+"""Steps to a relative error of 1e-8 against kappa: as kappa for tvr, its root for tavr; units do not matter."""
 
 import numpy as np
 import pytest
 
 from dtoken.algorithms.contract import Method
 from dtoken.algorithms.tavr import TAVR
+from dtoken.algorithms.token import Token
 from dtoken.algorithms.tvr import TVR
 from dtoken.schedule.events import MOVE
 from dtoken.schedule.stream import start_at
@@ -56,3 +57,20 @@ def test_slopes(method: Method, slope: float) -> None:
     kappa, steps, jumps = np.log(np.array([steps_to(method, sigma, 1e-8) for sigma in SIGMAS])).T
     assert np.polyfit(kappa, steps, 1)[0] == pytest.approx(slope, abs=0.05)
     assert np.polyfit(kappa, jumps, 1)[0] == pytest.approx(slope, abs=0.07)
+
+
+@pytest.mark.parametrize("method", [Token(tokens=2), TVR(tokens=2), TAVR(tokens=2)])
+@pytest.mark.parametrize("power", [-20, 20])
+def test_the_unit_of_features_does_not_matter(method: Method, power: int) -> None:
+    """With features times 2^p and sigma times 4^p, theta is divided by 2^p, which is exact in float64."""
+    shards, unit = unit_rows(), 2.0**power
+    scaled = InMemory([unit * A for A in shards.A], shards.y)
+    models = []
+    for data, sigma in ((shards, 1e-3), (scaled, 1e-3 * unit**2)):
+        case = setup(data, method, sigma=sigma)
+        events = case.events(5000)
+        with case.engine() as engine:
+            engine.run(events)
+            models.append(engine.models(float(events.at[-1])))
+    np.testing.assert_allclose(unit * models[1].nodes, models[0].nodes, rtol=1e-12)
+    np.testing.assert_allclose(unit * models[1].tokens, models[0].tokens, rtol=1e-12)

@@ -112,6 +112,17 @@ def test_a_heuristic_step_that_is_too_long_is_told_before_and_after(dtoken: Dtok
     assert again.err.startswith("mine holds this run, which diverged: ")
 
 
+def test_an_optimum_that_float64_does_not_reach_is_told(dtoken: Dtoken) -> None:
+    """Two long rows that contradict each other."""
+    rows = [f"{y} " + " ".join(f"{j + 1}:{v * 10.0**12:.17g}" for j, v in enumerate((0.3, -1.1, 0.7))) for y in (1, -1)]
+    rows += [f"{y} 1:{a} 2:{b}" for y, a, b in ((1, 0.5, 1), (-1, -1, 0.2), (1, 2, 0.1), (-1, 0.3, -1), (1, 0.1, 0.9))]
+    Path("long.svm").write_text("\n".join(rows) + "\n")
+    words = ["data=svmlight", "data.path=long.svm", "nodes=2", "problem.sigma=1e-6", "algorithm=gd", "stop.passes=1"]
+    said = dtoken(*words, "hydra.run.dir=mine", tiny=False)
+    assert "F* is known to within " in said.err
+    assert "; give features similar sizes, or use a larger problem.sigma." in said.err
+
+
 def test_a_factor_that_is_large_enough_is_fine(dtoken: Dtoken) -> None:
     said = dtoken("algorithm=token", "algorithm.smoothness=factor", "algorithm.factor=0.9", "stop.passes=40")
     assert said.status == 0

@@ -134,3 +134,4 @@ def test_curves_of_the_papers_figure_are_the_same_before_and_after_the_experimen
     """A sweep that the experiment defines puts the curve first, a command that names the curve may put it last."""
     words = (f"+curve={curve}", "+experiment=paper")
     assert from_command(*words) == from_command(*reversed(words))
+    assert from_command(*words).partition.sizes == "equal"  # the paper's nodes have equally many rows

@@ -178,6 +178,25 @@ dtoken.run({"kind": "synthetic", "rows": 60, "features": 4}, 4, {"_target_": "tv
     same(finished, tmp_path)
 
 
+def test_a_run_that_stops_above_its_start_is_diverged_and_continues_with_a_later_stop(tmp_path: Path) -> None:
+    """Long steps make the first passes rise; where exactly, the trajectory of the whole run tells."""
+    more = {"algorithm": {"_target_": "tvr", "tokens": 2}, "sigma": 1e-4, "passes": 60.0}
+    whole = run(tmp_path / "whole", **more)
+    gap = whole.trajectory.suboptimality.to_numpy()
+    above = int(np.flatnonzero(gap > gap[0])[0])
+    assert (whole.status, gap[-1] < gap[0] < gap[above]) == ("done", True)
+    short = run(tmp_path / "short", **more | {"passes": float(above)})
+    assert short.status == "diverged"
+    assert short.summary["failure"] == (
+        f"diverged: F - F* is {gap[above]:.3g} at the end and was {gap[0]:.3g} at the start; "
+        "a later stop continues the run"
+    )
+    assert run(tmp_path / "short", **more | {"passes": float(above)}).trajectory.equals(short.trajectory)
+    longer = run(tmp_path / "short", **more)
+    assert longer.status == "done"
+    assert longer.trajectory.drop(columns="wall").equals(whole.trajectory.drop(columns="wall"))
+
+
 def test_an_interrupted_run_says_so_and_continues(
     finished: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

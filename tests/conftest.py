@@ -11,18 +11,20 @@ from typing import Any
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 from numpy.typing import NDArray
 
 from dtoken.data.ingest import ingest
 from dtoken.data.partition import Partition
 from dtoken.data.rows import RowBlock
 from dtoken.data.store import ShardStore
+from tests.waiting import NEVER
 
 ROOT = Path(__file__).parent.parent
 collect_ignore = ["sweep/faulty.py"]  # changes what it imports: for the processes of sweeps only
 
-settings.register_profile("dtoken", deadline=None)  # the first call of a compiled function compiles it
+# The first call of a compiled function compiles it, and the machine may have other work: no example is too slow.
+settings.register_profile("dtoken", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("dtoken")
 
 
@@ -113,7 +115,7 @@ def run_child(start_child: Callable[..., Any]) -> Callable[..., int]:
 
     def run(code: str, **variables: Any) -> int:
         process = start_child(code, **variables)
-        process.join(120)
+        process.join(NEVER)
         assert process.exitcode is not None, "the child did not end"
         return int(process.exitcode)
 

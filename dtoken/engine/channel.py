@@ -22,7 +22,7 @@ from typing import NamedTuple
 
 HEADER = struct.Struct("<qq")  # token, turn
 HELLO = struct.Struct("<32sqq")  # secret, generation, who
-CONNECT_SECONDS = 10.0
+CONNECT_SECONDS = 30.0  # a host that is lost is noticed earlier, and by others; a busy one needs its time
 KEEP_ALIVE = {"TCP_KEEPIDLE": 5, "TCP_KEEPINTVL": 2, "TCP_KEEPCNT": 3, "TCP_USER_TIMEOUT": 60_000}  # a cut cable shows
 
 

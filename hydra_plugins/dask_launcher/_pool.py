@@ -9,6 +9,7 @@ import pickle
 import queue
 import re
 import signal
+import threading
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -27,7 +28,8 @@ if TYPE_CHECKING:
 LOOK_SECONDS = 0.5  # between two looks at the workers
 MOST_DEPARTURES = 100  # workers that may leave in good order under one job, as at the end of a batch job's time
 GRACE_SECONDS = 15.0  # after the time limit of a job, before its worker is stopped from outside
-NO_WORKER_SECONDS = 60.0
+NO_WORKER_SECONDS = 300.0  # a busy machine takes its time to replace a dead one
+NANNY_SECONDS = 20.0  # that a nanny of this process has to notice how its worker ended
 
 
 @dataclass(frozen=True)
@@ -47,6 +49,7 @@ class _Running:
     worker: str
     since: float
     attempt: int
+    overdue: bool = False  # and its worker was stopped from outside
 
 
 @dataclass
@@ -222,14 +225,20 @@ class Pool:
     def _cause(self, entry: _Running, record: dict[str, Any], why: str | None) -> tuple[str, bool]:
         """Why the process of a job ended, in a sentence, and whether it is useless to try again."""
         limit = self.rules.timeout
-        if limit is not None and time.monotonic() - entry.since >= limit:
-            return f"ran longer than hydra.launcher.timeout={limit:g} seconds and was stopped", True
-        pid, times = record["pid"], entry.attempt
-        again = f" (attempt {times})" if times > 1 else ""
+        ended = self.deaths.of(record["pid"], NANNY_SECONDS if self._nannies_are_here() else 0.0)
+        again = f" (attempt {entry.attempt})" if entry.attempt > 1 else ""
         for _, event in self.client.get_events("worker-restart-memory"):
             if event["worker"] == entry.worker:
                 return f"needed more memory than its worker has ({event['rss'] / 1e6:,.0f} MB){again}", False
-        return f"{self.deaths.of(pid) or why or 'its process died'}{again}", False
+        watchdog = ended in (None, Deaths.WATCHDOG) and limit is not None and time.monotonic() - entry.since >= limit
+        if watchdog or entry.overdue:
+            return f"ran longer than hydra.launcher.timeout={limit:g} seconds and was stopped", True
+        return f"{ended or why or 'its process died'}{again}", False
+
+    def _nannies_are_here(self) -> bool:
+        from distributed import LocalCluster
+
+        return isinstance(self.client.cluster, LocalCluster)
 
     def _look(self) -> None:
         """See which workers there are, and whether jobs are over their time."""
@@ -260,6 +269,7 @@ class Pool:
         with suppress(Exception):
             self.client.restart_workers([entry.worker], timeout=GRACE_SECONDS, raise_for_error=False)
         self._dead.add(entry.worker)
+        entry.overdue = True
         self._lost(entry)
 
 
@@ -271,11 +281,13 @@ class Deaths(logging.Handler):
     """Listens to the nannies of this process, the only ones who know how a worker's process ended."""
 
     LOGGER = "distributed.nanny"
+    WATCHDOG = "its process ended with status 1"  # how the watchdog inside a worker ends it
     PATTERN = re.compile(r"Worker process (\d+) (was killed by signal|exited with status) (\d+)")
 
     def __init__(self) -> None:
         super().__init__(logging.INFO)
         self._found: dict[int, str] = {}
+        self._news = threading.Condition()
         self._before: tuple[int, bool] = (0, True)
 
     def emit(self, record: logging.LogRecord) -> None:
@@ -291,15 +303,15 @@ class Deaths(logging.Handler):
                 if killed
                 else f"its process ended with status {number}"
             )
-            self._found[int(found[1])] = text
+            with self._news:
+                self._found[int(found[1])] = text
+                self._news.notify_all()
 
-    def of(self, pid: int) -> str | None:
-        """How a process ended; waits a moment for the nanny to notice."""
-        for _ in range(20):
-            if pid in self._found:
-                return self._found[pid]
-            time.sleep(0.05)
-        return None
+    def of(self, pid: int, patience: float) -> str | None:
+        """How a process ended; waits for its nanny to notice. None: nobody says."""
+        with self._news:
+            self._news.wait_for(lambda: pid in self._found, patience)
+            return self._found.get(pid)
 
     def __enter__(self) -> "Deaths":
         logger = logging.getLogger(self.LOGGER)

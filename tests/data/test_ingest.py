@@ -23,6 +23,7 @@ from dtoken.data.store import ShardStore
 from dtoken.data.svmlight import Svmlight
 from dtoken.data.synthetic import Synthetic
 from dtoken.data.verify import verify
+from tests.waiting import NEVER, until
 
 
 def visible(root: Path) -> list[str]:
@@ -149,7 +150,7 @@ def test_twenty_processes_at_the_same_moment(tmp_path: Path, start_child: Callab
     barrier = multiprocessing.get_context("forkserver").Barrier(20)
     children = [start_child(TOGETHER, marks=str(marks), root=str(root), barrier=barrier) for _ in range(20)]
     for child in children:
-        child.join(120)
+        child.join(NEVER)
     assert [child.exitcode for child in children] == [0] * 20
     assert len(marks.read_text().splitlines()) == 1
     (name,) = visible(root)
@@ -215,36 +216,47 @@ def slow_source(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return file
 
 
-def command(source: Path, root: Path) -> list[str]:
-    arguments = ["ingest", str(source), "--nodes", "7", "--partition", "shuffled", "--store", str(root)]
-    return [sys.executable, "-m", "dtoken.cli.data", *arguments]
+def words(source: Path, root: Path) -> list[str]:
+    return ["ingest", str(source), "--nodes", "7", "--partition", "shuffled", "--store", str(root)]
+
+
+# The command, which waits for ever before it puts the store into its place: nobody comes too late to stop it.
+HELD = """
+import sys, time
+from pathlib import Path
+from dtoken.cli.data import main
+
+def hold(*_):
+    while True:
+        time.sleep(1)
+
+Path.rename = hold
+sys.exit(main())
+"""
 
 
 def start(source: Path, root: Path) -> subprocess.Popen[str]:
     """Start the command and return when it has begun to write."""
-    process = subprocess.Popen(command(source, root), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    while not list(root.glob(".*.partial/rows")):
-        assert process.poll() is None, process.communicate()
-        time.sleep(0.001)
+    pipe, before = subprocess.PIPE, set(root.glob(".*.partial"))
+    process = subprocess.Popen([sys.executable, "-c", HELD, *words(source, root)], stdout=pipe, stderr=pipe, text=True)
+    until(lambda: {file.parent for file in root.glob(".*.partial/*")} - before or process.poll() is not None)
+    assert process.poll() is None, process.communicate()
     return process
 
 
 def test_killed_at_random_moments(tmp_path: Path, slow_source: Path) -> None:
     root = tmp_path / "stores"
     generator = random.Random(1)
-    killed = 0
     for _ in range(4):
         process = start(slow_source, root)
         time.sleep(generator.uniform(0, 0.4))
         process.kill()
         process.communicate()
-        killed += process.returncode == -signal.SIGKILL
-        stores = [name for name in visible(root) if not name.startswith(".")]
-        if stores:  # it was faster
-            break
-        assert len(visible(root)) == 1  # what the process before it left is gone
-    assert killed
-    last = subprocess.run(command(slow_source, root), capture_output=True, text=True, check=True)
+        assert process.returncode == -signal.SIGKILL
+        (left,) = visible(root)  # what the process before it left is gone
+        assert left.endswith(".partial")
+    command = [sys.executable, "-m", "dtoken.cli.data", *words(slow_source, root)]
+    last = subprocess.run(command, capture_output=True, text=True, check=True)
     store = ShardStore.open(last.stdout.splitlines()[-1])
     assert verify(store) == []
     assert store.meta.rows + store.meta.dropped_rows == 20_000

@@ -24,6 +24,7 @@ from tests.engine.on_dask import (
     KILL,
     assert_equal,
     execute,
+    local_cluster,
     local_engine,
     make_experiment,
     make_store,
@@ -31,6 +32,7 @@ from tests.engine.on_dask import (
     state_of,
     worker_pids,
 )
+from tests.waiting import NEVER
 
 
 @dataclass
@@ -75,7 +77,7 @@ def chaotic_run(
     experiment = make_experiment(store, method_class(name)(), graph, "simple" if graph == "complete" else "lazy")
     with local_engine(experiment, store) as local, tempfile.TemporaryDirectory() as folder:
         expected, state = execute(experiment, local, events), state_of(local)
-        faults = Faults(attempts=30, silence=5.0, rejoin=rng.choice((0.0, 5.0)))
+        faults = Faults(attempts=100, silence=5.0, rejoin=rng.choice((0.0, 5.0)), start=NEVER)
         with (
             DaskEngine(client, experiment, store.path, faults) as engine,
             Killer(cluster, rng, pause=2.0, most=rng.randint(2, 4)) as killer,
@@ -105,7 +107,7 @@ def main() -> None:
         store = make_store(Path(root))
         while kills < asked.kills:
             with (
-                LocalCluster(n_workers=asked.workers, threads_per_worker=1, dashboard_address="127.0.0.1:0") as cluster,
+                local_cluster(asked.workers) as cluster,
                 Client(cluster) as client,
             ):
                 name, graph = rng.choice(list(METHODS)), rng.choice(("complete", "ring"))

@@ -1,11 +1,15 @@
 """Small experiments on disk, run by any engine, and what is compared: records, models and states, to the bit."""
 
+import logging
 import os
 import signal
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+import dask
 import numpy as np
 from distributed import LocalCluster
 
@@ -22,6 +26,23 @@ from dtoken.graph import build, walk
 from dtoken.problem.finite_sum import FiniteSum
 from dtoken.problem.losses import get_loss
 from dtoken.schedule.clock import TimeModel
+
+
+@contextmanager
+def local_cluster(workers: int, **options: Any) -> Iterator[LocalCluster]:
+    """Worker processes with one thread each; one that dies is replaced, however long a busy machine takes for that."""
+    with (
+        dask.config.set({"distributed.deploy.lost-worker-timeout": "1 day"}),  # seconds, if Dask is not told
+        LocalCluster(
+            n_workers=workers,
+            threads_per_worker=1,
+            dashboard_address="127.0.0.1:0",
+            host="127.0.0.1",
+            silence_logs=logging.CRITICAL,
+            **options,
+        ) as cluster,
+    ):
+        yield cluster
 
 
 def make_store(root: Path, nodes: int = 6, rows: int = 120) -> ShardStore:
@@ -70,7 +91,11 @@ def without_wall(record: Any) -> dict[str, Any]:
 
 
 def worker_pids(cluster: LocalCluster) -> list[int]:
-    pids = [nanny.process.pid for nanny in list(cluster.workers.values()) if nanny.process is not None]
+    """The processes of the workers that there are at the moment, also of those that have just been started."""
+    pids = []
+    for nanny in list(cluster.workers.values()):
+        with suppress(AttributeError, ValueError):  # it notices just now that its worker is gone
+            pids.append(nanny.pid)
     return [pid for pid in pids if pid]
 
 

@@ -3,7 +3,6 @@
 import json
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -17,6 +16,7 @@ from distributed import Security
 import dtoken
 from dtoken.errors import InputError
 from hydra_plugins.dask_launcher.cluster import Scheduler
+from tests.waiting import NEVER, until
 
 FILES = {"ca": "tls_ca_file", "certificate": "tls_client_cert", "key": "tls_client_key"}
 
@@ -44,7 +44,7 @@ def process(*words: str) -> Iterator[None]:
         yield
     finally:
         started.terminate()
-        started.wait(60)
+        started.wait(NEVER)
 
 
 @contextmanager
@@ -57,9 +57,7 @@ def running(folder: Path, files: dict[str, str] | None) -> Iterator[Path]:
     protocol = ["--protocol", "tls" if files else "tcp"]
     with ExitStack() as stack:
         stack.enter_context(process("distributed.cli.dask_scheduler", *common, *protocol, "--port", "0"))
-        deadline = time.monotonic() + 60
-        while not place.exists() and time.monotonic() < deadline:
-            time.sleep(0.05)
+        until(place.exists)
         for _ in range(2):
             stack.enter_context(process("distributed.cli.dask_worker", *common, *protocol, "--nthreads", "1"))
         yield place
@@ -68,7 +66,7 @@ def running(folder: Path, files: dict[str, str] | None) -> Iterator[Path]:
 def wait_for_workers(cluster: dict[str, Any]) -> None:
     paths = {name: Path(cluster[name]) for name in FILES if name in cluster}
     with Scheduler(cluster["address"], cluster["tls"], **paths).open() as connection:
-        connection.client.wait_for_workers(2, timeout=120)
+        connection.client.wait_for_workers(2, timeout=NEVER)
 
 
 def test_with_tls_files_from_the_command_line(tmp_path: Path) -> None:
@@ -81,8 +79,8 @@ def test_with_tls_files_from_the_command_line(tmp_path: Path) -> None:
         words = [f"cluster.{name}={path}" for name, path in files.items()]
         words += ["nodes=4", "stop.passes=4", "data.rows=80", f"data.store={tmp_path}/stores"]
         command = [sys.executable, "-m", "dtoken.cli.run", "engine=dask", "cluster=address", *words]
-        command += [f"cluster.address={address}", f"hydra.run.dir={tmp_path}/run", "engine.silence=30"]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=200, check=False)
+        command += [f"cluster.address={address}", f"hydra.run.dir={tmp_path}/run", f"engine.silence={NEVER}"]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=NEVER, check=False)
         assert done.returncode == 0, done.stderr
         assert f"cluster    {address}, TLS" in done.stdout
         plain = {"kind": "address", "address": address, "tls": False}
@@ -100,7 +98,7 @@ def test_without_tls_from_a_scheduler_file(tmp_path: Path) -> None:
     with running(tmp_path, None) as place:
         cluster = {"kind": "address", "address": str(place), "tls": False}
         wait_for_workers(cluster)
-        engine = {"kind": "dask", "silence": 30.0}
+        engine = {"kind": "dask", "silence": NEVER}
         found = dtoken.run(**settings(tmp_path), engine=engine, cluster=cluster)
         files = credentials(tmp_path / "tls")
         with pytest.raises(InputError, match=r"uses no TLS; start it with TLS, or set cluster\.tls=false"):

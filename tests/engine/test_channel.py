@@ -3,7 +3,6 @@
 import socket
 import ssl
 import threading
-import time
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -11,7 +10,9 @@ import numpy as np
 import pytest
 from distributed import Security
 
+from dtoken.engine import channel
 from dtoken.engine.channel import HELLO, Encryption, Listener, Mesh
+from tests.waiting import NEVER, until
 
 SECRET = b"s" * 32
 
@@ -46,7 +47,7 @@ class End:
 
     def wait(self, count: int) -> None:
         with self.changed:
-            assert self.changed.wait_for(lambda: len(self.arrived) >= count, 10)
+            assert self.changed.wait_for(lambda: len(self.arrived) >= count, NEVER)
 
 
 @pytest.fixture(params=["tcp", "tls"])
@@ -90,25 +91,24 @@ def test_tokens_arrive_unchanged_between_all_pairs_while_both_send(ends: list[En
 def test_a_peer_that_goes_away_is_noticed(ends: list[End]) -> None:
     connected = meshes(ends)
     connected[1].close()
-    deadline = time.monotonic() + 5
-    while not (ends[0].lost and ends[2].lost) and time.monotonic() < deadline:
-        time.sleep(0.01)
+    until(lambda: ends[0].lost and ends[2].lost)
     assert ends[0].lost == [1]
     assert ends[2].lost == [1]
     for mesh in connected:
         mesh.close()
 
 
-def test_ending_a_generation_wakes_up_who_waits_for_a_connection_and_the_next_one_works(ends: list[End]) -> None:
+def test_ending_a_generation_wakes_up_who_waits_for_a_connection_and_the_next_one_works(
+    ends: list[End], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(channel, "CONNECT_SECONDS", 2 * NEVER)  # it is not time that ends the waiting
     addresses = [end.listener.address for end in ends]
     with ThreadPoolExecutor(1) as pool:
         waiting = pool.submit(ends[0].connect, addresses, 1)  # the others never come
-        time.sleep(0.2)
-        began = time.monotonic()
+        until(lambda: all((1, 0) in end.listener._waiting for end in ends[1:]))  # now it waits for theirs
         ends[0].listener.end(1)
         with pytest.raises(ConnectionError, match="given up"):
-            waiting.result(5)
-        assert time.monotonic() - began < 2
+            waiting.result(NEVER)
     connected = meshes(ends, generation=2)
     connected[0].send(1, 0, 7)
     ends[1].wait(1)
@@ -121,9 +121,14 @@ def test_an_old_generation_is_sent_away(ends: list[End]) -> None:
     listener = ends[0].listener
     listener.end(5)
     stale = ends[1].listener.connect(listener.address, 5, 1)
-    stale.settimeout(5)
+    stale.settimeout(NEVER)
     assert stale.recv(1) == b""
     stale.close()
+
+
+def threads(prefix: str) -> list[str]:
+    """Those that are still there."""
+    return [thread.name for thread in threading.enumerate() if thread.name.startswith(prefix)]
 
 
 def test_threads_and_sockets_are_gone_afterwards(ends: list[End]) -> None:
@@ -133,13 +138,10 @@ def test_threads_and_sockets_are_gone_afterwards(ends: list[End]) -> None:
     ports = [end.listener.address for end in ends]
     for end in ends:
         end.listener.close()
-    deadline = time.monotonic() + 5
-    while any(thread.name.startswith("dtoken-") for thread in threading.enumerate()) and time.monotonic() < deadline:
-        time.sleep(0.02)
-    assert not [thread.name for thread in threading.enumerate() if thread.name.startswith("dtoken-")]
+    until(lambda: not threads("dtoken-"))
     for port in ports:
         with pytest.raises(OSError, match="refused"):
-            socket.create_connection(port, 1)
+            socket.create_connection(port, NEVER)
 
 
 def hello(secret: bytes) -> bytes:
@@ -148,7 +150,7 @@ def hello(secret: bytes) -> bytes:
 
 def test_a_wrong_secret_is_dropped_without_a_word() -> None:
     listener = Listener("127.0.0.1", SECRET)
-    with socket.create_connection(listener.address, 5) as stranger:
+    with socket.create_connection(listener.address, NEVER) as stranger:
         stranger.sendall(hello(b"x" * 32))
         assert stranger.recv(1) == b""
     assert not listener._waiting
@@ -158,7 +160,7 @@ def test_a_wrong_secret_is_dropped_without_a_word() -> None:
 @pytest.mark.parametrize("certificate", ["none", "of another authority", "plain TCP"])
 def test_tls_lets_nobody_in_without_the_certificate_even_with_the_secret(certificate: str) -> None:
     listener = Listener("127.0.0.1", SECRET, encryption())
-    with socket.create_connection(listener.address, 5) as plain:
+    with socket.create_connection(listener.address, NEVER) as plain:
         stranger: Any = plain
         answer = b""
         try:
@@ -175,6 +177,6 @@ def test_tls_lets_nobody_in_without_the_certificate_even_with_the_secret(certifi
         finally:
             stranger.close()
     assert answer == b"" or certificate == "plain TCP"  # a TLS server may tell a plain client in an alert
-    time.sleep(0.1)
+    until(lambda: not threads("dtoken-greet"))  # whoever came has been judged
     assert not listener._waiting
     listener.close()

@@ -1,6 +1,5 @@
 """The Dask engine without faults: equal bits for every method on any number of workers, alone or beside others."""
 
-import logging
 import random
 import socket
 import ssl
@@ -33,15 +32,18 @@ from dtoken.theory.local_work import Times
 from tests.engine.on_dask import (
     assert_equal,
     execute,
+    local_cluster,
     local_engine,
     make_experiment,
     make_store,
     state_of,
     without_wall,
 )
+from tests.waiting import NEVER, until
 
 TLS_ALERT = b"\x15"  # how a TLS server tells somebody off who does not speak it
-PATIENT = Faults(silence=60.0)  # a machine with other work must not look like a fault
+PATIENT = Faults(silence=NEVER)  # a machine with other work must not look like a fault
+ENGINE = {"kind": "dask", "silence": NEVER}
 
 
 @pytest.fixture(scope="module")
@@ -49,16 +51,9 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> ShardStore:
     return make_store(tmp_path_factory.mktemp("stores"))
 
 
-def start(**options: Any) -> LocalCluster:
-    dashboard, host = "127.0.0.1:0", "127.0.0.1"
-    return LocalCluster(
-        threads_per_worker=1, dashboard_address=dashboard, host=host, silence_logs=logging.CRITICAL, **options
-    )
-
-
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[LocalCluster]:
-    with start(n_workers=1) as found:
+    with local_cluster(1) as found:
         yield found
 
 
@@ -70,7 +65,7 @@ def client(cluster: LocalCluster) -> Iterator[Client]:
 
 @pytest.fixture(scope="module")
 def secure_cluster() -> Iterator[LocalCluster]:
-    with start(n_workers=1, protocol="tls://", security=Security.temporary()) as found:
+    with local_cluster(1, protocol="tls://", security=Security.temporary()) as found:
         yield found
 
 
@@ -81,9 +76,12 @@ def secure_client(secure_cluster: LocalCluster) -> Iterator[Client]:
 
 
 def scale(cluster: LocalCluster, client: Client, workers: int) -> None:
+    def states() -> list[str]:
+        return [worker["status"] for worker in client.scheduler_info(n_workers=-1)["workers"].values()]
+
     cluster.scale(workers)
-    while len(client.scheduler_info(n_workers=-1)["workers"]) != workers:
-        cluster.sync(cluster._correct_state)
+    cluster.sync(cluster._correct_state)
+    until(lambda: states() == ["running"] * workers)
 
 
 def compare(
@@ -151,7 +149,7 @@ def test_equal_bits_with_tls(
         assert compare(secure_client, store, name).workers == workers
 
 
-def knock(door: tuple[str, int], context: ssl.SSLContext | None, greeting: bytes, seconds: float = 30) -> str:
+def knock(door: tuple[str, int], context: ssl.SSLContext | None, greeting: bytes, seconds: float = NEVER) -> str:
     """What a stranger meets who connects, with TLS or without, and says something."""
     visitor = socket.create_connection(door, seconds)
     try:
@@ -201,7 +199,7 @@ def test_the_api_uses_a_client_and_gives_what_the_local_engine_gives(
     scale(cluster, client, 2)
     settings = {"nodes": 4, "stop": {"passes": 4}, "data": {"kind": "synthetic", "rows": 80, "store": tmp_path}}
     local = dtoken.run(**settings, record={"events": True}, directory=tmp_path / "local")
-    found = dtoken.run(**settings, engine="dask", client=client, record={"events": True}, directory=tmp_path / "dask")
+    found = dtoken.run(**settings, engine=ENGINE, client=client, record={"events": True}, directory=tmp_path / "dask")
     assert [without_wall(record) for record in found.records] == [without_wall(record) for record in local.records]
     np.testing.assert_array_equal(found.theta, local.theta)
     logs = [pq.read_table(tmp_path / run / "events.parquet") for run in ("dask", "local")]
@@ -219,17 +217,17 @@ def test_inside_a_task_the_cluster_of_the_task_is_used(cluster: LocalCluster, cl
     settings = {"nodes": 4, "stop": {"passes": 2}, "data": {"kind": "synthetic", "rows": 80, "store": str(tmp_path)}}
 
     def task() -> tuple[list[float], int]:
-        result = dtoken.run(**settings, engine="dask", cluster="local")
+        result = dtoken.run(**settings, engine=ENGINE, cluster="local")
         return result.theta.tolist(), len(result.summary["engine"]["workers"])
 
-    theta, workers = client.submit(task, pure=False).result(timeout=60)
+    theta, workers = client.submit(task, pure=False).result(timeout=NEVER)
     assert workers == 2
     np.testing.assert_array_equal(theta, dtoken.run(**settings).theta)
 
 
 def test_a_cluster_without_workers_is_named(store: ShardStore) -> None:
     with (
-        start(n_workers=0) as cluster,
+        local_cluster(0) as cluster,
         Client(cluster) as client,
         pytest.raises(RunError, match="the cluster has no workers"),
     ):
@@ -239,7 +237,7 @@ def test_a_cluster_without_workers_is_named(store: ShardStore) -> None:
 def test_a_store_that_workers_cannot_see_is_named(client: Client, store: ShardStore, tmp_path: Path) -> None:
     experiment = make_experiment(store, method_class("tvr")())
     with pytest.raises((InputError, RunError), match="elsewhere"):
-        DaskEngine(client, experiment, tmp_path / "elsewhere")
+        DaskEngine(client, experiment, tmp_path / "elsewhere", PATIENT)
 
 
 @pytest.mark.parametrize(("name", "tokens", "events"), [("tvr", {"tokens": 2}, 20_000), ("gd", {}, 300)])
@@ -252,11 +250,14 @@ def test_workers_with_a_budget_give_the_same_bits(
     experiment = make_experiment(store, method_class(name)(**tokens, smoothness="factor"))
     sizes = store.node_rows, store.node_nonzeros
     budget = memory_need(experiment.method, 4, store.d, *([counts[0], counts[1]] for counts in sizes)).least
-    with local_engine(experiment, store) as local, DaskEngine(client, experiment, store.path, memory=budget) as engine:
+    with (
+        local_engine(experiment, store) as local,
+        DaskEngine(client, experiment, store.path, PATIENT, memory=budget) as engine,
+    ):
         assert engine.streams
         assert_equal(execute(experiment, local, events), execute(experiment, engine, events))
         assert state_of(local) == state_of(engine)
-    with DaskEngine(client, experiment, store.path, memory=budget) as engine:
+    with DaskEngine(client, experiment, store.path, PATIENT, memory=budget) as engine:
         file = store.path / f"nodes/{random.randrange(4)}/X/data/c/0"
         content = file.read_bytes()
         file.write_bytes(bytes([content[0] ^ 1]) * len(content))
@@ -264,14 +265,14 @@ def test_workers_with_a_budget_give_the_same_bits(
             execute(experiment, engine, 20_000)
         file.write_bytes(content)
     with pytest.raises(InputError, match=r"The state of \d nodes .* Use engine.memory>=\d+MB"):
-        DaskEngine(client, experiment, store.path, memory=budget // 2)
+        DaskEngine(client, experiment, store.path, PATIENT, memory=budget // 2)
 
 
 def test_equal_bits_with_blocks_of_rows(cluster: LocalCluster, client: Client, store: ShardStore) -> None:
     scale(cluster, client, 2)
     for smoothness in ("batch", "theory"):
         experiment = make_experiment(store, TVR(tokens=2, block_rows=7, smoothness=smoothness))
-        with local_engine(experiment, store) as local, DaskEngine(client, experiment, store.path) as engine:
+        with local_engine(experiment, store) as local, DaskEngine(client, experiment, store.path, PATIENT) as engine:
             assert_equal(execute(experiment, engine), execute(experiment, local))
             assert state_of(engine) == state_of(local)
 
@@ -288,7 +289,7 @@ def test_p_comm_is_chosen_by_the_hops_of_the_cluster(
         "stop": {"passes": 10},
     }
     method = {"_target_": "tvr", "p_comm": "auto"}
-    chosen = dtoken.run(algorithm=method, engine="dask", client=client, **settings)
+    chosen = dtoken.run(algorithm=method, engine=ENGINE, client=client, **settings)
     choice, constants = chosen.summary["p_comm"], chosen.summary["constants"]
     assert choice["seconds"]["hop"] == chosen.summary["engine"]["tau_comm"]
     assert choice["workers"] == 2

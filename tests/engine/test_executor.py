@@ -179,7 +179,6 @@ def test_moves_do_nothing_to_states() -> None:
         assert ordered_state(engine) == happen(events, engine.samples, engine.rows.first, K)
 
 
-@pytest.mark.timeout(60)
 @pytest.mark.parametrize("threads", [1, 2, 4])
 def test_a_step_that_fails_ends_all_threads(threads: int) -> None:
     """Threads that wait for the tokens of a failed one give up; the failure itself is what comes out."""

@@ -1,40 +1,31 @@
 """Runs inside tasks of a cluster that host their nodes on the same cluster, as the jobs of a sweep do."""
 
 import json
-import logging
 import os
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import zarr
-from distributed import Client, LocalCluster
+from distributed import Client
 
 import dtoken
-from tests.engine.on_dask import KILL, send, without_wall
+from dtoken.engine.checkpoint import load_checkpoint
+from dtoken.engine.dask_engine import DaskEngine
+from tests.engine.on_dask import KILL, local_cluster, send, without_wall
+from tests.waiting import NEVER, until
 
-ENGINE = {"kind": "dask", "silence": 60.0}  # a machine with other work must not look like a fault
-SECONDS = 240.0
+ENGINE = {"kind": "dask", "silence": NEVER}  # a machine with other work must not look like a fault
 
 
 @pytest.fixture(scope="module")
 def client() -> Iterator[Client]:
     """Two workers that can do one task each."""
-    with (
-        LocalCluster(
-            n_workers=2,
-            threads_per_worker=1,
-            dashboard_address="127.0.0.1:0",
-            host="127.0.0.1",
-            silence_logs=logging.CRITICAL,
-        ) as cluster,
-        Client(cluster) as found,
-    ):
+    with local_cluster(2) as cluster, Client(cluster) as found:
         yield found
 
 
@@ -43,11 +34,27 @@ def settings(root: Path, seed: int, **others: Any) -> dict[str, Any]:
     return {"nodes": 4, "stop": {"passes": 6}, "data": data, "seed": seed, **others}
 
 
-def task(run: dict[str, Any], meet: Callable[[], None] = lambda: None) -> tuple[list[Any], Any, dict[str, Any]]:
-    """What a job does, after it has met the others."""
-    meet()
+def task(run: dict[str, Any]) -> tuple[list[Any], Any, dict[str, Any]]:
+    """What a job does."""
     result = dtoken.run(**run, engine=ENGINE)
     return [without_wall(record) for record in result.records], result.theta, result.summary["engine"]
+
+
+def held_task(run: dict[str, Any], go: Path) -> tuple[list[Any], Any, dict[str, Any]]:
+    """The same, but it waits in the middle until a file is there."""
+    measure, asked = DaskEngine.measure, 0
+
+    def hold(engine: DaskEngine, *arguments: Any) -> Any:
+        nonlocal asked
+        asked += 1
+        if asked == 4:
+            Path(run["directory"], "held").touch()
+            until(go.exists)
+        return measure(engine, *arguments)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(DaskEngine, "measure", hold)
+        return task(run)
 
 
 def assert_as_alone(found: tuple[list[Any], Any, dict[str, Any]], run: dict[str, Any]) -> None:
@@ -70,35 +77,27 @@ def test_the_worker_of_one_runs_task_dies_and_the_other_run_only_loses_nodes(cli
     often: dict[str, Any] = {"stop": {"passes": 100}, "checkpoint": {"every": 1}}
     runs = [settings(tmp_path, seed, **often, directory=str(folder)) for seed, folder in enumerate(folders)]
 
-    def meet() -> None:
-        """Wait until both tasks run."""
-        from distributed import get_worker
-
-        (tmp_path / str(get_worker().name)).touch()
-        while not all((tmp_path / name).exists() for name in ("0", "1")):
-            time.sleep(0.01)
-
     addresses = {str(info["name"]): address for address, info in client.scheduler_info()["workers"].items()}
     futures = [
-        client.submit(task, run, meet, pure=False, workers=[addresses[name]], allow_other_workers=True)
+        client.submit(held_task, run, tmp_path / "go", pure=False, workers=[addresses[name]], allow_other_workers=True)
         for name, run in zip("01", runs, strict=True)
     ]
     pid = client.run(os.getpid, workers=[addresses["0"]])[addresses["0"]]
-    deadline = time.monotonic() + SECONDS
-    while not all((folder / "checkpoint.zarr").exists() for folder in folders) and time.monotonic() < deadline:
-        time.sleep(0.01)
+    until(lambda: all((folder / "held").exists() for folder in folders))
+    assert all(load_checkpoint(folder) for folder in folders)
     send(KILL, pid)
-    killed, other = (future.result(timeout=SECONDS) for future in futures)
+    (tmp_path / "go").touch()
+    killed, other = (future.result(timeout=NEVER) for future in futures)
     assert other[2]["faults"] >= 1
     assert_as_alone(other, runs[1])
     assert_as_alone(killed, runs[0])  # Dask ran its task again, and it went on from its checkpoint
 
 
 def test_a_sweep_spreads_its_runs_over_the_cluster_that_runs_it(tmp_path: Path) -> None:
-    words = ["nodes=4", "stop.passes=4", "data.rows=80", f"data.store={tmp_path}/stores", "engine.silence=60"]
+    words = ["nodes=4", "stop.passes=4", "data.rows=80", f"data.store={tmp_path}/stores", f"engine.silence={NEVER}"]
     words += ["hydra/launcher=dask", "hydra.launcher.workers=2", f"hydra.sweep.dir={tmp_path}/sweep", "seed=0,1,2"]
     command = [sys.executable, "-m", "dtoken.cli.run", "-m", "engine=dask", *words]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=NEVER, check=False)
     assert done.returncode == 0, done.stderr
     folders = sorted(path.parent for path in (tmp_path / "sweep").glob("*/summary.json"))
     assert len(folders) == 3

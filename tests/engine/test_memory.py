@@ -2,7 +2,6 @@
 
 import json
 import random
-import time
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +23,7 @@ from dtoken.engine.memory import MemoryNeed, memory_need, parse_memory
 from dtoken.errors import InputError
 from dtoken.estimate import memory_estimate, memory_line, memory_text
 from dtoken.preparation import check_run
+from tests.waiting import until
 
 MB = 10**6
 
@@ -197,15 +197,21 @@ def test_memory_is_noted_from_the_start(tmp_path: Path, tiny_buffers: None, monk
     from dtoken import memory_samples, preparation
 
     monkeypatch.setattr(memory_samples, "EVERY", 0.005)
-    optimum = preparation.prepare
+    optimum, take = preparation.prepare, memory_samples.MemorySamples._take
+    taken: list[object] = []
+
+    def count(self: Any) -> None:
+        take(self)
+        taken.append(self)
 
     def with_ballast(*arguments: Any) -> Any:
-        ballast = np.ones(40_000_000)
-        time.sleep(0.1)
+        ballast, before = np.ones(40_000_000), len(taken)
+        until(lambda: len(taken) > before + 1)  # the first one may have begun earlier
         found = optimum(*arguments)
         del ballast
         return found
 
+    monkeypatch.setattr(memory_samples.MemorySamples, "_take", count)
     monkeypatch.setattr(preparation, "prepare", with_ballast)
     run(tmp_path, engine={"memory": 10**6}, directory=tmp_path / "run")
     resident = pd.read_parquet(tmp_path / "run" / "memory.parquet").resident
@@ -220,7 +226,7 @@ def test_a_peak_is_never_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
     sizes = iter([1, 2, 900, *range(3, 10**6)])
     monkeypatch.setattr(memory_samples.MemorySamples, "_take", lambda self: self.taken.append((0.0, next(sizes))))
     with memory_samples.MemorySamples() as samples:
-        time.sleep(0.2)
+        until(lambda: samples._every > 4 * memory_samples.EVERY)  # some were dropped three times
     assert len(samples.taken) <= 10
     assert max(size for _, size in samples.taken) == 900
 

@@ -22,6 +22,7 @@ from dtoken.problem.losses import get_loss
 from dtoken.schedule.clock import TimeModel
 from dtoken.theory.dual_descent import DualDescent
 from tests.engine.small import small_shards
+from tests.waiting import NEVER, until
 
 EVENTS = 150_000  # more than two segments
 
@@ -106,28 +107,33 @@ def test_killed_at_a_given_moment(
     assert [path.name for path in tmp_path.iterdir()] == [NAME]
 
 
-WHOLE = """
+# A run that waits in its middle: nobody comes too late to kill it.
+HELD = """
+import time
 from pathlib import Path
-from tests.engine.test_resume import go
+from dtoken.engine.run import Watch
+from tests.engine.test_resume import EVENTS, go
 
-go(Path(directory))
+def hold(record):
+    while record.event > EVENTS // 2:
+        Path(held).touch()
+        time.sleep(1)
+
+go(Path(directory), watch=Watch(record=hold))
 """
 
 
 def test_killed_at_any_moment(tmp_path: Path, start_child: Callable[..., Any], uninterrupted: Outcome) -> None:
-    """Again and again from outside, wherever it is, until the run gets through."""
-    kills = 0
+    """Again and again from outside, wherever it is: soon after a checkpoint, or where it waits."""
+    directory, held = tmp_path / "run", tmp_path / "held"
     for attempt in range(3):
-        child = start_child(WHOLE, directory=str(tmp_path))
-        seen, deadline = progress(tmp_path), time.monotonic() + 100
-        while child.is_alive() and progress(tmp_path) == seen and time.monotonic() < deadline:
-            time.sleep(0.002)
+        child, seen = start_child(HELD, directory=str(directory), held=str(held)), progress(directory)
+        until(lambda: progress(directory) != seen or held.exists() or not child.is_alive())  # noqa: B023
         time.sleep(0.003 * attempt)
         child.kill()
-        child.join(60)
-        kills += child.exitcode == -9
-    assert kills
-    assert_same(go(tmp_path, threads=2), uninterrupted)
+        child.join(NEVER)
+        assert child.exitcode == -9
+    assert_same(go(directory, threads=2), uninterrupted)
 
 
 def progress(directory: Path) -> int:

@@ -14,8 +14,10 @@ from typing import Any, NamedTuple
 import psutil
 import pytest
 
+from tests.waiting import NEVER, until
+
 APP = Path(__file__).with_name("app.py")
-SECONDS = 280
+NOTICE_SECONDS = 120.0
 
 
 class Ended(NamedTuple):
@@ -44,7 +46,7 @@ class Sweeps:
         return process
 
     def end(self, process: subprocess.Popen[str]) -> Ended:
-        out, err = process.communicate(timeout=SECONDS)
+        out, err = process.communicate(timeout=NEVER)
         return Ended(process.returncode, out, err)
 
     def run(self, *words: str) -> Ended:
@@ -61,11 +63,9 @@ class Sweeps:
         }
 
     def wait(self, condition: Callable[[], bool]) -> None:
-        began = time.monotonic()
-        while not condition():
-            assert time.monotonic() - began < SECONDS
-            assert self.processes[-1].poll() is None, self.processes[-1].communicate()
-            time.sleep(0.05)
+        driver = self.processes[-1]
+        until(lambda: condition() or driver.poll() is not None)
+        assert driver.poll() is None, driver.communicate()
 
     def started(self, what: str) -> Callable[[], bool]:
         return lambda: (self.folder / "ran").exists() and what in self.ran()
@@ -77,10 +77,10 @@ class Sweeps:
                 process.communicate()
 
     def left_behind(self, session: int) -> list[str]:
-        """Processes of a sweep that still live a few seconds after its driver."""
+        """Processes of a sweep that live on after its driver, and do not notice that it is gone."""
         began = time.monotonic()
         while found := [p for p in psutil.pids() if _session(p) == session]:
-            if time.monotonic() - began > 20:
+            if time.monotonic() - began > NOTICE_SECONDS:
                 return [" ".join(psutil.Process(p).cmdline()) for p in found]
             time.sleep(0.1)
         return []

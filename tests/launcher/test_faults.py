@@ -22,13 +22,12 @@ FAULTS: dict[str, tuple[int, str | None]] = {
     "crash": (2, r"its process was killed by signal 11 \(SIGSEGV\) \(attempt 2\)"),
     "memory": (2, r"needed more memory than its worker has \([\d,]+ MB\) \(attempt 2\)"),
     "once": (2, None),
-    "hang": (1, r"ran longer than hydra.launcher.timeout=15 seconds and was stopped"),
     "ok3": (1, None),
 }
 
 
 def test_every_fault_costs_its_own_job_and_no_other(sweeps: Sweeps) -> None:
-    ended = sweeps.run(f"+what={','.join(FAULTS)}", "hydra.launcher.memory_limit=600MB", "hydra.launcher.timeout=15")
+    ended = sweeps.run(f"+what={','.join(FAULTS)}", "hydra.launcher.memory_limit=600MB")
     jobs = sweeps.jobs()
     assert {what: job["status"] for what, job in jobs.items()} == {
         what: "done" if said is None else "failed" for what, (_, said) in FAULTS.items()
@@ -48,7 +47,17 @@ def test_every_fault_costs_its_own_job_and_no_other(sweeps: Sweeps) -> None:
         assert lines[at + 2].strip() == f"all/{jobs[what]['log']}"
         assert f"a job prints {what}" in (sweeps.folder / "all" / jobs[what]["log"]).read_text()
     assert "no such thing" in (sweeps.folder / "all" / jobs["raise"]["log"]).read_text()
-    assert "app.py" in (sweeps.folder / "all" / jobs["hang"]["log"]).read_text()  # where it hung
+    assert sweeps.left_behind(sweeps.processes[-1].pid) == []
+
+
+def test_a_job_that_hangs_is_stopped_and_costs_no_other(sweeps: Sweeps) -> None:
+    ended = sweeps.run("+what=hang,ok1", "hydra.launcher.timeout=20", "hydra.launcher.workers=1")
+    hung = sweeps.jobs()["hang"]
+    assert hung["error"] == "ran longer than hydra.launcher.timeout=20 seconds and was stopped"
+    assert sweeps.ran() == {"hang": 1, "ok1": 1}
+    assert ended.status == 1
+    assert "1 done, 1 failed" in ended.out
+    assert "app.py" in (sweeps.folder / "all" / hung["log"]).read_text()  # where it hung
     assert sweeps.left_behind(sweeps.processes[-1].pid) == []
 
 

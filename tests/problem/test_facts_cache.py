@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from dtoken.problem.cache import cached
+from tests.waiting import NEVER
 
 
 def answer(store, log, number):
@@ -31,7 +32,7 @@ def test_processes_that_ask_together_compute_once(tmp_path):
     workers = [context.Process(target=ask, args=each) for each in arguments]
     for worker in workers:
         worker.start()
-    values = {queue.get(timeout=60) for _ in workers}
+    values = {queue.get(timeout=NEVER) for _ in workers}
     for worker in workers:
         worker.join()
     assert len(values) == 1

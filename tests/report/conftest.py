@@ -11,7 +11,9 @@ import pytest
 
 from dtoken.report import make_report
 from tests.sweep.made import config, trajectory, write_manifest, write_run
+from tests.waiting import NEVER
 
+MILLISECONDS = 1000 * NEVER  # as the browser counts
 RATES = {"token": 0.8, "tvr": 0.6, "tavr": 0.35}
 REASON = "diverged: <b>tavr</b> & a ring need algorithm.jumps=auto"
 
@@ -63,6 +65,6 @@ def browser() -> Iterator[Any]:
 
     with sync_playwright() as playwright:
         # without a sandbox, because the tests may run as root; they open only files that they wrote
-        chromium = playwright.chromium.launch(executable_path=program, args=["--no-sandbox"])
+        chromium = playwright.chromium.launch(executable_path=program, args=["--no-sandbox"], timeout=MILLISECONDS)
         yield chromium
         chromium.close()

@@ -9,6 +9,7 @@ import pytest
 from dtoken.outputs import write_memory
 from dtoken.report import make_report
 from dtoken.report.facts import CONSTANTS
+from tests.report.conftest import MILLISECONDS
 from tests.sweep.made import config, trajectory, write_manifest, write_run
 
 Open = Callable[..., Any]
@@ -25,13 +26,14 @@ def open_page(browser: Any) -> Iterator[Open]:
             offline=True, viewport={"width": width, "height": 900}, color_scheme=theme, reduced_motion="reduce"
         )
         contexts.append(context)
+        context.set_default_timeout(MILLISECONDS)
         page = context.new_page()
         page.on("console", lambda message: complaints.append(f"{message.type}: {message.text}"))
         page.on("pageerror", lambda error: complaints.append(str(error)))
         page.on("requestfailed", lambda request: complaints.append(f"asked for {request.url[:100]}"))
         page.goto(path.resolve().as_uri())
         if page.query_selector("#packed-data"):
-            page.wait_for_selector("html[data-ready]", state="attached", timeout=120_000)
+            page.wait_for_selector("html[data-ready]", state="attached")
         return page
 
     yield open_

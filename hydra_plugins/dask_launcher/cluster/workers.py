@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from distributed import Security
 
 WORKERS = 2
+CONNECT_SECONDS = 30.0  # to a scheduler on a busy login node
 DASK = {
     "distributed.scheduler.allowed-failures": 0,  # a task whose worker died is not Dask's to repeat
     "distributed.deploy.lost-worker-timeout": "7 days",  # a nanny that restarts its worker again and again is kept
@@ -137,7 +138,7 @@ class Scheduler:
         elif self.tls and "://" not in self.address:
             where = {"address": f"tls://{self.address}"}
         try:
-            client = Client(**where, security=self._security(), timeout=10)
+            client = Client(**where, security=self._security(), timeout=CONNECT_SECONDS)
         except (OSError, TimeoutError, ValueError) as error:
             raise RuntimeError(f"no scheduler answers at cluster.address={self.address} ({error})") from error
         except TypeError as error:  # how Dask says that it has no certificates

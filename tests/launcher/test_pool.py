@@ -1,0 +1,43 @@
+"""What is said about a job whose process is gone."""
+
+import logging
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hydra_plugins.dask_launcher._pool import Pool, Rules, _Running
+from hydra_plugins.dask_launcher._records import Job
+
+OVERDUE = "ran longer than hydra.launcher.timeout=10 seconds and was stopped"
+
+
+class Quiet:
+    """A client that has nothing to tell."""
+
+    cluster = None
+
+    def get_events(self, _: str) -> tuple[()]:
+        return ()
+
+
+@pytest.mark.parametrize(
+    ("told", "overdue", "said"),
+    [
+        ("exited with status 7", False, "its process ended with status 7"),
+        ("was killed by signal 9", False, "its process was killed by signal 9 (SIGKILL)"),
+        ("exited with status 1", False, OVERDUE),  # the watchdog of the job did that
+        ("was killed by signal 9", True, OVERDUE),  # the driver did that
+        (None, False, OVERDUE),  # on another machine: nobody knows more
+    ],
+)
+def test_only_what_was_stopped_took_too_long(told: str | None, overdue: bool, said: str, tmp_path: Path) -> None:
+    """A busy worker takes long before the job itself starts: time alone is no proof."""
+    client: Any = Quiet()
+    pool = Pool(client, "token", tmp_path, Rules(timeout=10.0), {}, lambda _: None)
+    if told is not None:
+        pool.deaths.emit(logging.makeLogRecord({"msg": f"Worker process 17 {told}"}))
+    future: Any = None
+    entry = _Running(Job("id", 0, "0", []), future, "tcp://there", time.monotonic() - 100, 1, overdue)
+    assert pool._cause(entry, {"pid": 17}, None) == (said, said == OVERDUE)

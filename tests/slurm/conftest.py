@@ -3,7 +3,6 @@
 import os
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -30,19 +29,6 @@ def site() -> Iterator[Site]:
 def shared(tmp_path: Path) -> Path:
     """A folder that all nodes see."""
     return tmp_path / "shared"
-
-
-@pytest.fixture
-def until() -> Callable[[Callable[[], object]], None]:
-    """Wait until something is true."""
-
-    def wait(condition: Callable[[], object]) -> None:
-        deadline = time.monotonic() + 180
-        while not condition():
-            assert time.monotonic() < deadline, "waited in vain"
-            time.sleep(0.1)
-
-    return wait
 
 
 @pytest.fixture

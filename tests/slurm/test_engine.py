@@ -1,6 +1,5 @@
 """A run whose nodes are spread over jobs of a real SLURM, one of which is cancelled: equal bits."""
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -12,8 +11,7 @@ from dtoken.config.settings import make_settings
 from dtoken.preparation import prepare_run
 from dtoken.session import execute
 from tests.slurm.site import Site
-
-Until = Callable[[Callable[[], object]], None]
+from tests.waiting import until
 
 
 @dataclass
@@ -22,7 +20,6 @@ class Cancels:
 
     site: Site
     logs: Path
-    until: Until
     records: int = 0
     notes: list[str] = field(default_factory=list)
     cancelled: str = ""
@@ -34,19 +31,17 @@ class Cancels:
 
     def show(self, name: str, text: str) -> None:
         assert "2 jobs on slurm" in text
-        self.until(lambda: sum("Registered to" in path.read_text() for path in self.logs.glob("*.err")) == 2)
+        until(lambda: sum("Registered to" in path.read_text() for path in self.logs.glob("*.err")) == 2)
 
     def record(self, record: Any) -> None:
         self.records += 1
         if self.records == 3:
             self.cancelled = self.site.jobs()[0]
             self.site.call("scancel", self.cancelled)
-            self.until(lambda: self.cancelled not in self.site.jobs("R,CG"))
+            until(lambda: self.cancelled not in self.site.jobs("R,CG"))
 
 
-def test_a_run_gives_equal_bits_while_a_job_is_cancelled(
-    site: Site, shared: Path, tmp_path: Path, until: Until
-) -> None:
+def test_a_run_gives_equal_bits_while_a_job_is_cancelled(site: Site, shared: Path, tmp_path: Path) -> None:
     problem: dict[str, Any] = {
         "data": {"kind": "synthetic", "rows": 120, "features": 6, "store": tmp_path / "stores"},
         "nodes": 6,
@@ -57,9 +52,10 @@ def test_a_run_gives_equal_bits_while_a_job_is_cancelled(
     }
     expected = dtoken.run(**problem)
     cluster = {"kind": "slurm", "workers": 2, "memory": "1GB", "shared": shared}
-    settings = make_settings(**problem, engine="dask", cluster=cluster, checkpoint={"every": 2})
+    engine = {"kind": "dask", "silence": 30.0}  # both take part, even if the machine is slow
+    settings = make_settings(**problem, engine=engine, cluster=cluster, checkpoint={"every": 2})
     (tmp_path / "run").mkdir()
-    watching = Cancels(site, shared / "logs", until)
+    watching = Cancels(site, shared / "logs")
     found = execute(prepare_run(settings), tmp_path / "run", watching)
     assert site.state(watching.cancelled) == "CANCELLED"
     assert found.summary["engine"]["faults"] >= 1

@@ -8,21 +8,32 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from distributed import KilledWorker, get_worker
+from distributed.core import Status
 
 from hydra_plugins.dask_launcher.cluster import CLUSTERS, keeper
 from tests.slurm.site import Site
+from tests.waiting import NEVER, until
 
-Until = Callable[[Callable[[], object]], None]
-NEVER = {"job_extra_directives": ["--begin=now+1hour"]}
+LATER = {"job_extra_directives": ["--begin=now+1hour"]}
 
 
 def jobs(shared: Path, **keys: Any) -> Any:
     return CLUSTERS["slurm"](**{"workers": 1, "memory": "500MB", "shared": shared} | keys)
 
 
-def own_job(seconds: float = 0.0) -> str:
-    time.sleep(seconds)
+def own_job() -> str:
     return os.environ["SLURM_JOB_ID"]
+
+
+def last_task(started: Path) -> str:
+    """A task that is over when its worker has been told to leave."""
+    with started.open("a") as file:
+        file.write(f"{own_job()}\n")
+    worker = get_worker()
+    while worker.status == Status.running:
+        time.sleep(0.02)
+    return own_job()
 
 
 def pauses(dask_worker: Any) -> Any:
@@ -33,12 +44,10 @@ def poison() -> None:
     os._exit(1)
 
 
-def test_a_cancelled_job_finishes_its_task_hands_over_its_results_and_is_replaced(
-    site: Site, shared: Path, until: Until
-) -> None:
+def test_a_cancelled_job_finishes_its_task_hands_over_its_results_and_is_replaced(site: Site, shared: Path) -> None:
     with jobs(shared, workers=2).open() as connection:
         client = connection.client
-        client.wait_for_workers(2, timeout=60)
+        client.wait_for_workers(2, timeout=NEVER)
         first, second = site.jobs()
         (folder,) = shared.glob("tls@*")
         assert folder.stat().st_mode & 0o077 == 0
@@ -46,14 +55,15 @@ def test_a_cancelled_job_finishes_its_task_hands_over_its_results_and_is_replace
         address = next(key for key, job in client.run(own_job).items() if job == first)
         held = client.submit(own_job, workers=[address], allow_other_workers=True, pure=False)
         assert held.result() == first
-        running = client.submit(own_job, 2.0, workers=[address], allow_other_workers=True, pure=False)
-        until(lambda: client.processing()[address])
+        started = shared / "started"
+        running = client.submit(last_task, started, workers=[address], allow_other_workers=True, pure=False)
+        until(started.exists)
         site.call("scancel", first)
         until(lambda: first not in site.jobs("R,CG"))
         assert (held.result(), running.result()) == (first, first)  # moved to the other worker, not run again
         until(lambda: len(site.jobs()) == 2)
         assert set(site.jobs()) > {second}
-        client.wait_for_workers(2, timeout=60)
+        client.wait_for_workers(2, timeout=NEVER)
         assert len(set(client.run(own_job).values())) == 2
     assert not list(shared.glob("tls@*"))
     until(lambda: not site.jobs("PD,R,CG"))
@@ -62,19 +72,18 @@ def test_a_cancelled_job_finishes_its_task_hands_over_its_results_and_is_replace
 def test_a_worker_that_dies_is_started_again_in_its_job(site: Site, shared: Path) -> None:
     with jobs(shared, workers=2, jobs=1, cores=1).open() as connection:
         client = connection.client
-        client.wait_for_workers(2, timeout=60)
+        client.wait_for_workers(2, timeout=NEVER)
         (job,) = site.jobs()
         assert set(client.run(pauses).values()) == {False}
         assert "CPUs/Task=2" in site.call("scontrol", "show", "job", job)
-        dying = client.submit(poison, pure=False)
-        time.sleep(1)
-        dying.cancel()
-        client.wait_for_workers(2, timeout=60)
-        assert client.submit(own_job, pure=False).result(timeout=60) == job
+        with pytest.raises(KilledWorker):
+            client.submit(poison, pure=False).result(timeout=NEVER)
+        client.wait_for_workers(2, timeout=NEVER)
+        assert client.submit(own_job, pure=False).result(timeout=NEVER) == job
 
 
-def test_a_job_that_ends_before_it_starts_is_replaced(site: Site, shared: Path, until: Until) -> None:
-    with jobs(shared, options=NEVER).open() as connection:
+def test_a_job_that_ends_before_it_starts_is_replaced(site: Site, shared: Path) -> None:
+    with jobs(shared, options=LATER).open() as connection:
         (first,) = site.jobs("PD")
         site.call("scancel", first)
         until(lambda: site.jobs("PD") not in ([], [first]))
@@ -84,7 +93,7 @@ def test_a_job_that_ends_before_it_starts_is_replaced(site: Site, shared: Path, 
 
 
 def test_jobs_that_cannot_start_their_worker_are_given_up(
-    site: Site, shared: Path, until: Until, monkeypatch: pytest.MonkeyPatch
+    site: Site, shared: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(keeper, "GIVE_UP", 2)
     with jobs(shared, options={"job_script_prologue": ["exit 3"]}).open() as connection:
@@ -99,22 +108,15 @@ def test_a_refused_job_is_told_at_once(site: Site, shared: Path) -> None:
     assert not list(shared.glob("tls@*"))
 
 
-def test_a_worker_ends_before_its_time_limit_without_losing_its_task(site: Site, shared: Path, until: Until) -> None:
-    with jobs(shared, walltime="00:00:05").open() as connection:  # SLURM itself counts in minutes
-        client = connection.client
-        client.wait_for_workers(1, timeout=60)
-        (first,) = site.jobs()
-        ran = [first]
-        while ran[-1] == first:
-            ran.append(client.submit(own_job, 0.5, pure=False).result(timeout=60))
-        assert len(ran) > 2
-        until(lambda: first not in site.jobs("R,CG"))
-        assert site.state(first) == "COMPLETED"
+def test_a_worker_ends_before_its_time_limit_without_losing_its_task(site: Site, shared: Path) -> None:
+    with jobs(shared, walltime="00:00:20").open() as connection:  # SLURM itself counts in minutes
+        job = connection.client.submit(last_task, shared / "started", pure=False).result(timeout=NEVER)
+        assert (shared / "started").read_text().split() == [job]
+        until(lambda: job not in site.jobs("R,CG"))
+        assert site.state(job) == "COMPLETED"
 
 
-def test_jobs_end_by_themselves_when_the_driver_is_killed(
-    site: Site, shared: Path, until: Until, python: Callable[..., Any]
-) -> None:
+def test_jobs_end_by_themselves_when_the_driver_is_killed(site: Site, shared: Path, python: Callable[..., Any]) -> None:
     driver = python(
         "-c",
         f"""
@@ -132,5 +134,5 @@ with CLUSTERS["slurm"](workers=1, memory="500MB", shared=Path({str(shared)!r})).
     driver.wait()
     until(lambda: not site.jobs("R"))
     (left,) = shared.glob("tls@*")
-    with jobs(shared, options=NEVER).open():
+    with jobs(shared, options=LATER).open():
         assert not left.exists()  # the next run on this machine tidies up

@@ -1,7 +1,6 @@
 """Submit and leave, on a real SLURM: the driver is requeued in the middle and goes on; no finished run is repeated."""
 
 import re
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -10,15 +9,13 @@ from dtoken.cli.sweep import main
 from dtoken.sweep.status import manifest_of, sweep_status
 from tests.conftest import ROOT
 from tests.slurm.site import Site
+from tests.waiting import until
 
-Until = Callable[[Callable[[], object]], None]
 SEEDS, GATED = 3, 2
-
-pytestmark = pytest.mark.timeout(600)  # SLURM takes its time, and so does a busy machine
 
 
 def test_submit_leave_and_go_on(
-    site: Site, tmp_path: Path, until: Until, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("DTOKEN_STORE", str(tmp_path / "stores"))
     monkeypatch.setenv("PYTHONPATH", str(ROOT))  # workers need the gate

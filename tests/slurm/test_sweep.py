@@ -14,24 +14,23 @@ import zarr
 import dtoken
 from tests.conftest import ROOT
 from tests.slurm.site import Site
+from tests.waiting import NEVER, until
 
-Until = Callable[[Callable[[], object]], None]
-SEEDS, GATED = range(1, 6), 4
+SEEDS, WORKERS = range(1, 6), 3
 PROBLEM = {"data.rows": 400, "data.features": 50, "nodes": 4, "problem.sigma": 1e-3, "algorithm.tokens": 2}
-LENGTH = {"stop.passes": 8000, "record.every_passes": 200, "checkpoint.every": 1}
-
-pytestmark = pytest.mark.timeout(600)  # SLURM takes its time, and so does a busy machine
+LENGTH = {"stop.passes": 2000, "record.every_passes": 200, "checkpoint.every": 1}
+HELD = 600  # passes after which a run waits for the file "open"
 
 
 def words(site: Site, folder: Path) -> list[str]:
     cluster = {
-        "cluster.workers": 3,
+        "cluster.workers": WORKERS,
         "cluster.memory": "1GB",
         "cluster.queue": "spot",
         "cluster.shared": folder / "shared",
         "+cluster.options.job_extra_directives": "[--exclusive]",  # each on a node of its own, to be preempted alone
     }
-    gate = {"_target_": "tests.slurm.gate.Gate", "file": folder / "open", "first": GATED}
+    gate = {"_target_": "tests.slurm.gate.Gate", "file": folder / "open", "first": SEEDS[0], "passes": HELD}
     return [
         *("-m", "cluster=slurm", f"hydra.sweep.dir={folder / 'sweep'}", f"seed={','.join(map(str, SEEDS))}"),
         *(f"{key}={value}" for key, value in (PROBLEM | LENGTH | cluster).items()),
@@ -62,17 +61,17 @@ def in_the_middle(sweep: Path) -> list[str]:
 
 
 def test_a_sweep_survives_a_cancellation_a_time_limit_and_a_preemption(
-    site: Site, tmp_path: Path, until: Until, python: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+    site: Site, tmp_path: Path, python: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("DTOKEN_STORE", str(tmp_path / "stores"))
     monkeypatch.setenv("PYTHONPATH", str(ROOT))  # workers need the gate
     sweep = tmp_path / "sweep"
     driver = python("-m", "dtoken.cli.run", *words(site, tmp_path))
-    until(lambda: in_the_middle(sweep) or driver.poll() is not None)
+    until(lambda: len(in_the_middle(sweep)) == WORKERS or driver.poll() is not None)
     assert driver.poll() is None, (tmp_path / "printed.txt").read_text()
     cancelled = in_the_middle(sweep)[0]
     site.call("scancel", cancelled)
-    until(lambda: len([job for job in site.jobs() if job != cancelled]) == 3)
+    until(lambda: len([job for job in site.jobs() if job != cancelled]) == WORKERS)
     late, preempted = [job for job in site.jobs() if job != cancelled][:2]
     site.call("scontrol", "update", f"JobId={late}", "EndTime=now+1")  # SLURM looks every 30 seconds
     node = site.call("squeue", "--noheader", "--format=%N", f"--jobs={preempted}")
@@ -80,7 +79,7 @@ def test_a_sweep_survives_a_cancellation_a_time_limit_and_a_preemption(
     until(lambda: site.state(urgent) == "COMPLETED")
     until(lambda: site.state(late) == "TIMEOUT")
     (tmp_path / "open").touch()
-    assert driver.wait(120) == 0, (tmp_path / "printed.txt").read_text()
+    assert driver.wait(NEVER) == 0, (tmp_path / "printed.txt").read_text()
     assert [site.state(job) for job in (cancelled, late, preempted)] == ["CANCELLED", "TIMEOUT", "PREEMPTED"]
     jobs = json.loads((sweep / "manifest.json").read_text())["jobs"]
     assert [job["status"] for job in jobs] == ["done"] * len(SEEDS)

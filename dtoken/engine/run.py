@@ -16,7 +16,7 @@ from dtoken.engine.experiment import Experiment
 from dtoken.engine.recorder import Measurement, Record, record
 from dtoken.errors import InputError
 from dtoken.schedule.clock import NO_LIMITS, UNLIMITED, Clock, Limits, advance, start_clock
-from dtoken.schedule.events import Events
+from dtoken.schedule.events import MOVE, Events
 from dtoken.schedule.stream import Start
 
 ROUNDING = 1e4 * sys.float_info.epsilon  # suboptimalities below this share of F say little
@@ -235,15 +235,18 @@ def _stretches(
     with ThreadPoolExecutor(1, "dtoken-draw") as drawer:
         schedule = experiment.schedule.segments(position.start)
         drawn = drawer.submit(next, schedule, None)
+        limits = goal(position.clock)
         while (segment := drawn.result()) is not None:
             drawn = drawer.submit(next, schedule, None)
             events, following = segment
             while position.offset < events.size:
-                limits = goal(position.clock)
                 rest = events.between(position.offset, events.size)
                 count = advance(position.clock, rest, experiment.costs, experiment.time, limits)
                 position.offset += count
-                yield rest.between(0, count), _reached(position.clock, limits)
+                reached = _reached(position.clock, limits) and rest.kind[count - 1] != MOVE
+                yield rest.between(0, count), reached
+                if reached:
+                    limits = goal(position.clock)
             position.start, position.offset = following, 0
 
 

@@ -127,7 +127,7 @@ def start_clock(n: int, tokens: int) -> Clock:
 
 
 class Limits(NamedTuple):
-    """Where to stop counting: at the first event that reaches one of them."""
+    """Where to stop counting: at the first event, no move, at which one of them is reached."""
 
     events: int
     jumps: int
@@ -140,6 +140,8 @@ NO_LIMITS = Limits(UNLIMITED, UNLIMITED, UNLIMITED)
 
 def advance(clock: Clock, events: Events, costs: Costs, model: TimeModel, limits: Limits = NO_LIMITS) -> int:
     """Let ``events`` happen until a limit is reached; return how many did.
+
+    A token on its way is let through to its visit: between two moves there is nothing to measure.
 
     Examples
     --------
@@ -185,10 +187,8 @@ def _advance(
 ) -> int:
     T, C = clock.nodes, clock.tokens
     happened, steps, jumps, messages, gradients = clock.counts
-    event = 0
-    while (
-        event < len(events.kind) and happened < limits.events and jumps < limits.jumps and gradients < limits.gradients
-    ):
+    event, full = 0, False
+    while event < len(events.kind) and not full:
         kind, i, k = events.kind[event], events.node[event], events.token[event]
         if kind == LOCAL:
             used = costs.local[i] - _less(costs, i, events.draw[event])
@@ -227,5 +227,6 @@ def _advance(
         steps += kind != MOVE
         happened += 1
         event += 1
+        full = kind != MOVE and (happened >= limits.events or jumps >= limits.jumps or gradients >= limits.gradients)
     clock.counts[:] = (happened, steps, jumps, messages, gradients)
     return event

@@ -176,6 +176,16 @@ def expected(schedule: Schedule, law: Law, costs: Costs, facts: Facts) -> Expect
     )
 
 
+def _messages(planned: Planned) -> int | None:
+    """Messages of a round: one along each edge in each direction, where nodes exchange; None: there are no rounds."""
+    schedule = planned.method.schedule(planned.constants, planned.facts, 0)
+    if not isinstance(schedule, Rounds | RandomRounds):
+        return None
+    events = schedule.pattern if isinstance(schedule, Rounds) else schedule.exchange
+    sent = np.isin(events.kind, (VISIT, MOVE, DELIVER)) & (events.node != events.source)
+    return int(np.count_nonzero(sent))
+
+
 class Meetings(NamedTuple):
     """What tokens that meet do, on average, with tokens independently spread by the law of their visits."""
 
@@ -258,6 +268,8 @@ def theory_table(
     found = predict(planned)
     table = _constants(planned.constants) | _spectrum(planned)
     table |= {f"{name} a step": value for name, value in found.expected._asdict().items()}
+    if (messages := _messages(planned)) is not None:
+        table["messages an exchange"] = messages
     if planned.law.p_here > 0 or planned.law.p_meet > 0:
         meetings = _meetings(planned.law, planned.facts)
         table |= {"meetings a step": meetings.share, "jumps a meeting": meetings.jumps}

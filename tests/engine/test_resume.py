@@ -1,6 +1,7 @@
 """Runs that are killed at any moment and started again in their directory end as if nothing had happened."""
 
 import dataclasses
+import math
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -33,6 +34,7 @@ def go(
     threads: int = 1,
     every: float = 400.0,
     growth: float | None = None,
+    every_jumps: int | None = None,
     stop: Stop | None = None,
     watch: Watch | None = None,
     identity: str = "a",
@@ -48,7 +50,7 @@ def go(
             experiment,
             engine,
             stop or Stop(passes=None, events=EVENTS),
-            Recording(every_passes=every, growth=growth),
+            Recording(every_passes=every, every_jumps=every_jumps, growth=growth),
             directory=directory,
             identity=identity,
             checkpoint_every=1 if directory else None,
@@ -222,6 +224,22 @@ def test_patience_is_counted_through_interruptions(tmp_path: Path) -> None:
     near = Stop(passes=None, events=first.event + 3)
     assert go(tmp_path, stop=near, every=0.5).records[-1].suboptimality <= 3e-3
     assert_same(go(tmp_path, stop=NOISY, every=0.5), whole)
+
+
+def test_tokens_on_their_way_are_let_through_to_their_visit(tmp_path: Path) -> None:
+    """Three jumps a visit: records and the end are at visits, the same ones however often one looks."""
+
+    def skip(jumps: int, every_jumps: int, folder: Path | None = None) -> list[Any]:
+        stop, method = Stop(passes=None, jumps=jumps), TVR(tokens=2, jumps=3)
+        found = go(folder, stop=stop, every=1e6, every_jumps=every_jumps, method=method)
+        return [dataclasses.replace(record, wall=0.0) for record in found.records]
+
+    often, seldom = skip(400, 10), skip(400, 70)
+    assert [record.jumps for record in often] == [0, *(3 * math.ceil(10 * k / 3) for k in range(1, 41))]
+    assert [record.jumps for record in seldom] == [0, 72, 141, 210, 282, 351, 402]
+    assert [record for record in often if record.jumps in (72, 141, 210, 282, 351, 402)] == seldom[1:]
+    skip(100, 70, tmp_path)
+    assert skip(400, 70, tmp_path) == seldom
 
 
 def test_intervals_may_grow_with_the_run(tmp_path: Path) -> None:

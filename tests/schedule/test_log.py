@@ -97,6 +97,22 @@ def test_replay_gives_the_same_bits_and_the_same_log(settings: dict[str, Any], t
     )
 
 
+def test_a_replay_measures_at_visits_also_where_its_tables_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tables of a log may end while a token is on its way; what is measured is what the drawn run measured."""
+    settings: dict[str, Any] = {
+        "graph": {"kind": "ring", "walk": "lazy"},
+        "algorithm": {"_target_": "tvr", "tokens": 2, "jumps": 4},
+        "record": {"every_passes": None, "every_jumps": 7, "events": True},
+    }
+    first = run(tmp_path / "a", **settings)
+    monkeypatch.setattr("dtoken.schedule.replay.SEGMENT_STEPS", 23)
+    again = run(tmp_path / "b", replay=tmp_path / "a" / "events.parquet", **settings)
+    assert set(first.trajectory.jumps % 4) == {0}
+    pd.testing.assert_frame_equal(
+        first.trajectory.drop(columns="wall"), again.trajectory.drop(columns="wall"), check_exact=True
+    )
+
+
 def test_tokens_of_a_log_that_meet_at_a_distance_are_refused_where_they_must_be_together(tmp_path: Path) -> None:
     def settings(key: str) -> dict[str, Any]:
         return {"graph": "ring", "algorithm": {"_target_": "tvr", "tokens": 2, key: 0.5}}

@@ -1,6 +1,7 @@
 """Predictions: closed forms of the paper (corrected), and against what runs really take."""
 
 import math
+from collections import Counter
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -19,6 +20,7 @@ from dtoken.algorithms.token import Token
 from dtoken.algorithms.tvr import TVR
 from dtoken.algorithms.walkman import Walkman
 from dtoken.schedule.clock import Costs, TimeModel, advance, start_clock
+from dtoken.schedule.events import DELIVER
 from dtoken.schedule.stream import Law
 from dtoken.theory.table import Expected, Prediction, predict, theory_table
 from tests.engine.small import InMemory, Setup, setup, small_shards, solve
@@ -156,6 +158,22 @@ def test_runs_are_not_slower_than_predicted(method: Method, graph: dict[str, Any
     useful = (np.array(errors) > 1e-26) & (np.arange(60) >= 3)
     slope = np.polyfit(np.array(done)[useful], np.log(np.array(errors)[useful]), 1)[0]
     assert -slope >= 0.95 * per_event
+
+
+@pytest.mark.parametrize("method", [EXTRA(), NIDS(), DVR()], ids=["extra", "nids", "dvr"])
+@pytest.mark.parametrize(("graph", "edges"), [("ring", N), ("star", N - 1), ("complete", N * (N - 1) // 2)])
+def test_an_exchange_is_a_message_along_each_edge_in_each_direction(method: Method, graph: str, edges: int) -> None:
+    """In the table, in the counters of a run, and in the events themselves."""
+    run = planned(method, small_shards(n=N, m=M, d=D), 0.05, graph=graph)
+    assert theory_table(run)["messages an exchange"] == 2 * edges
+    events, clock = run.case.events(20_000), start_clock(N, N)
+    advance(clock, events, run.costs, TimeModel())
+    sent = events.kind == DELIVER
+    pairs = Counter(zip(events.source[sent].tolist(), events.node[sent].tolist(), strict=True))
+    assert len(pairs) == 2 * edges
+    assert all(i != j and (j, i) in pairs for i, j in pairs)
+    assert clock.messages == clock.jumps == sum(pairs.values())
+    assert max(pairs.values()) - min(pairs.values()) <= 1  # the events may end within a round
 
 
 def test_meetings() -> None:

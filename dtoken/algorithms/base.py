@@ -260,7 +260,8 @@ class TokenMethod(Walking, SmoothMethod):
 
     def covered(self, facts: Facts) -> bool:
         """Whether theorems cover the step sizes, and the visits: they are independent, or as good as that."""
-        return not self.heuristic and (facts.walk.iid or self.jumps == "proved")
+        known = getattr(self, "start", "zero") != "warm"  # how far the end of another run is from the optimum is not
+        return known and not self.heuristic and (facts.walk.iid or self.jumps == "proved")
 
     def refuse_proved_jumps(self, facts: Facts) -> None:
         """For a method that no theorem covers unless visits are independent."""

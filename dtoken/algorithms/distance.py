@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dtoken.algorithms.contract import Vector
+from dtoken.algorithms.contract import Arrays, Vector
 from dtoken.compiled import compiled
 from dtoken.data.rows import RowBlock
 from dtoken.problem.finite_sum import FiniteSum
@@ -16,47 +16,40 @@ from dtoken.problem.shards import in_order
 from dtoken.theory.bounds import Distance
 
 
-class State(NamedTuple):
-    """The state of one node, for some of its rows."""
+class View(NamedTuple):
+    """The state of one node, as views of a method's arrays."""
 
-    theta: Vector  # (d,) theta_i, after these rows and those before
+    theta: Vector  # (d,) theta_i, in units of the method
     z: Vector  # (rows,) margins
-    g: Vector  # (rows,) slopes
+    g: Vector  # (rows,) slopes: 0, or those of the margins
 
 
-def of_margins(
-    start: Callable[[HostedRows, Vector], State], sigma_t: float, K: int, problem: FiniteSum, best: Vector
+def of_pairs(nodes: Arrays) -> View:
+    """One node with pairs x = v: theta in units of 2 sigma~, and the last root for the margin."""
+    return View(nodes.pair[0, :, 0], nodes.sample[:, 3], nodes.sample[:, 1])
+
+
+def of_start(
+    method: Any, c: Arrays, view: Callable[[Arrays], View], unit: float, problem: FiniteSum, best: Vector
 ) -> Distance:
-    """Of a method whose nodes keep margins and slopes, and whose tokens begin at 0.
-
-    ``start`` makes the state for some rows of one node from its theta after the rows before.
-    """
+    """Of a method with margins and slopes whose tokens begin at 0; ``unit`` is that of theta in its states."""
 
     def of_node(node: int) -> tuple[float, float, Vector]:
         theta, flow, sums = np.zeros(problem.d), np.zeros(problem.d), np.zeros(3)
         for block in problem.reader.blocks(node):
             rows = _hosted(problem, node, block)
-            theta, z, g = start(rows, theta)
-            _compare(rows, z, g, best, sums, flow)
-        return squared_norm(theta - best), squared_norm(flow + sigma_t * (best - theta)), sums
+            nodes, _ = method.states(c, rows)
+            state = view(nodes)
+            state.theta[:] = theta  # after the rows before
+            method.begin(c, rows, nodes)
+            theta = state.theta.copy()
+            _compare(rows, state.z.copy(), state.g.copy(), best, sums, flow)
+        theta /= unit
+        return squared_norm(theta - best), squared_norm(flow + c.sigma_t * (best - theta)), sums
 
     nodes, flow, sums = zip(*in_order(of_node, problem.n, problem.threads), strict=True)
-    return Distance(sum(nodes), K * squared_norm(best), np.array(flow), *np.sum(sums, axis=0).tolist())
-
-
-def of_zero_slopes(sigma_t: float, K: int, problem: FiniteSum, best: Vector) -> Distance:
-    """Of a method that begins at 0 with slopes of 0, the dual's own zero."""
-
-    def of_node(node: int) -> tuple[float, Vector]:
-        flow, sums = np.zeros(problem.d), np.zeros(2)
-        for block in problem.reader.blocks(node):
-            _from_zero(_hosted(problem, node, block), best, sums, flow)
-        return squared_norm(flow + sigma_t * best), sums
-
-    flow, sums = zip(*in_order(of_node, problem.n, problem.threads), strict=True)
-    behind, slopes = np.sum(sums, axis=0).tolist()
-    square = squared_norm(best)
-    return Distance(problem.n * square, K * square, np.array(flow), 0.0, behind, slopes)
+    tokens = method.tokens * squared_norm(best)
+    return Distance(sum(nodes), tokens, np.array(flow), *np.sum(sums, axis=0).tolist())
 
 
 def _hosted(problem: FiniteSum, node: int, block: RowBlock) -> HostedRows:
@@ -71,7 +64,10 @@ def _hosted(problem: FiniteSum, node: int, block: RowBlock) -> HostedRows:
 
 @compiled
 def _compare(rows: Any, z: Vector, g: Vector, best: Vector, sums: Vector, flow: Vector) -> None:
-    """Add D(z, z*), D(z*, z) and (g - g*)^2 / c of every row that is not empty to ``sums``, (g* - g) a to ``flow``."""
+    """Add D(z, z*), D(z*, z) and (g - g*)^2 / c of every row that is not empty to ``sums``, (g* - g) a to ``flow``.
+
+    Slopes of 0 need not be those of the margins: D(z*, z) is phi*(g) + phi(z*) - g z*, and phi*(0) is 0 for all losses.
+    """
     w = rows.w[0]
     for r in range(len(rows.y)):
         if rows.start[r] == rows.stop[r]:
@@ -79,23 +75,9 @@ def _compare(rows: Any, z: Vector, g: Vector, best: Vector, sums: Vector, flow: 
         t, y = row_dot(rows.data, rows.indices, rows.start[r], rows.stop[r], best), rows.y[r]
         slope, change = derivative(rows.loss, t, y), value(rows.loss, z[r], y) - value(rows.loss, t, y)
         sums[0] += w * (change - slope * (z[r] - t))
-        sums[1] += w * (derivative(rows.loss, z[r], y) * (z[r] - t) - change)
+        if g[r] == 0.0:
+            sums[1] += w * value(rows.loss, t, y)
+        else:
+            sums[1] += g[r] * (z[r] - t) - w * change
         sums[2] += (g[r] - w * slope) ** 2 / (rows.c * w)
         add_row(rows.data, rows.indices, rows.start[r], rows.stop[r], w * slope - g[r], flow)
-
-
-@compiled
-def _from_zero(rows: Any, best: Vector, sums: Vector, flow: Vector) -> None:
-    """Add phi*(0) + phi(z*) and g*^2 / c of every row that is not empty to ``sums``, and g* a to ``flow``.
-
-    phi*(0) = -inf phi is 0 for all losses here.
-    """
-    w = rows.w[0]
-    for r in range(len(rows.y)):
-        if rows.start[r] == rows.stop[r]:
-            continue
-        t, y = row_dot(rows.data, rows.indices, rows.start[r], rows.stop[r], best), rows.y[r]
-        slope = derivative(rows.loss, t, y)
-        sums[0] += w * value(rows.loss, t, y)
-        sums[1] += w * slope * slope / rows.c
-        add_row(rows.data, rows.indices, rows.start[r], rows.stop[r], w * slope, flow)

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from dtoken.algorithms.base import TokenMethod
 from dtoken.algorithms.contract import Facts, Models, Vector, check_choice
-from dtoken.algorithms.distance import State, of_margins
+from dtoken.algorithms.distance import View, of_start
 from dtoken.compiled import compiled
 from dtoken.errors import InputError
 from dtoken.problem.finite_sum import FiniteSum
@@ -149,14 +149,7 @@ class DualMethod(TokenMethod):
         """By the theorem, if visits are independent or as good as that."""
         if not self.covered(facts):
             return None
-
-        def start(rows: HostedRows, theta: Vector) -> State:
-            nodes, _ = self.states(c, rows)
-            nodes.theta[0] = theta
-            self.begin(c, rows, nodes)
-            return State(nodes.theta[0], nodes.z, nodes.g)
-
-        distance = of_margins(start, c.sigma_t, self.tokens, problem, best)
+        distance = of_start(self, c, lambda nodes: View(nodes.theta[0], nodes.z, nodes.g), 1.0, problem, best)
         deviation = 0.0 if facts.walk.iid else allowed_deviation(c.rate)
         return dual_bound(c, self.tokens, distance, self.objective_smoothness(facts), deviation)
 

@@ -24,7 +24,7 @@ import numpy as np
 
 from dtoken.algorithms.base import SamplingMethod, TokenMethod
 from dtoken.algorithms.contract import Facts, Models, Vector
-from dtoken.algorithms.distance import of_zero_slopes
+from dtoken.algorithms.distance import of_pairs, of_start
 from dtoken.algorithms.pairs import Nodes, Tokens, decay_until, relaxed, row_dot_x, share, subtract_row, zero_pairs
 from dtoken.compiled import compiled
 from dtoken.errors import InputError
@@ -124,7 +124,7 @@ class TAVR(SamplingMethod, TokenMethod):
         """By the theorem, if visits are independent."""
         if not self.covered(facts):
             return None
-        distance = of_zero_slopes(c.sigma_t, self.tokens, problem, best)
+        distance = of_start(self, c, of_pairs, 2 * c.sigma_t, problem, best)
         return accelerated_bound(c, self.tokens, distance, self.objective_smoothness(facts))
 
     def notes(self, c: Accelerated, facts: Facts) -> tuple[str, ...]:

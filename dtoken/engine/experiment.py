@@ -90,8 +90,17 @@ def prepare(problem: FiniteSum, method: Method, walk: Walk, time: TimeModel, see
     constants = method.constants(facts)
     law, costs = method.law(constants, facts), exact_costs(problem, method, constants, facts)
     best = optimum(problem)
-    bound = method.bound(constants, facts, problem, best.theta)
+    bound = _bound(method, constants, facts, problem, best)
     return Experiment(problem, method, walk, facts, constants, law, costs, time, seed, best, bound)
+
+
+def _bound(method: Method, constants: Arrays, facts: Facts, problem: FiniteSum, best: Optimum) -> float | None:
+    """C of the method's proof, if there is one and float64 can hold it."""
+    if getattr(constants, "rate", 1.0) == 0:
+        return None
+    with np.errstate(over="ignore", invalid="ignore"):
+        found = method.bound(constants, facts, problem, best.theta)
+    return found if found is not None and np.isfinite(found) else None
 
 
 def _check_condition(facts: Facts) -> None:
@@ -115,7 +124,7 @@ def with_p_comm(experiment: Experiment, p_comm: float) -> Experiment:
     method = replace(method, p_comm=p_comm)
     facts, problem = experiment.facts, experiment.problem
     constants = method.constants(facts)
-    bound = method.bound(constants, facts, problem, experiment.optimum.theta)
+    bound = _bound(method, constants, facts, problem, experiment.optimum)
     problem.reader.forget()
     return replace(experiment, method=method, constants=constants, law=method.law(constants, facts), bound=bound)
 

@@ -21,7 +21,6 @@ NIDS (Li, Shi, Yan 2019): with d* = -grad F_i(theta*) and B = (I - W) / 2, whose
 gamma / 2, ||x - x*||^2 + s^2 ||d - d*||^2_{B^+} contracts; a run begins with d = 0.
 """
 
-import math
 from typing import NamedTuple
 
 import numpy as np
@@ -102,14 +101,3 @@ def averaging_bound(n: int, step: float, gap: float, start: float, gradients: fl
         Smoothness of F.
     """
     return L_F / (2 * n) * (start + step**2 * gradients / (gap / 2))
-
-
-def steps_to(accuracy: float, constant: float, rate: float) -> float:
-    """Steps after which C (1 - rate)^t is at most ``accuracy``.
-
-    Examples
-    --------
-    >>> steps_to(1.0, 8.0, 0.5), steps_to(10.0, 8.0, 0.5)
-    (3.0, 0.0)
-    """
-    return max(0.0, math.log(constant / accuracy) / -math.log1p(-rate))

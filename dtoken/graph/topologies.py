@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 else:
     from dtoken.graph.lazy import nx
 
+MOST_PHASES = 100_000  # jumps until a sequence of graphs begins again: the walk has a law for each of them
 PERIOD = 10  # random rings of a time-varying graph unless said otherwise
 
 
@@ -47,7 +48,7 @@ def time_varying(
         rng = np.random.default_rng(whole("graph.seed", seed, 0))
         adjacency = tuple(_random_ring(n, rng) for _ in range(period))
         params |= {"graphs": graphs, "period": period, "seed": int(seed)}
-        return Topology("time_varying", n, False, adjacency, params["hold"], params)
+        return _cyclic(n, False, adjacency, params)
     parts = [_part(n, item) for item in graphs]
     if not parts or period not in (None, len(parts)):
         raise InputError(f"graph.period={period} but graph.graphs lists {len(parts)} graphs; leave graph.period out")
@@ -55,7 +56,12 @@ def time_varying(
     adjacency = tuple(written_out(n, purpose) if part.complete else part.adjacency[0] for part in parts)
     params |= {"graphs": [{"kind": part.kind, **part.params} for part in parts]}
     directed = any(part.directed for part in parts)
-    return Topology("time_varying", n, directed, adjacency, params["hold"], params)
+    return _cyclic(n, directed, adjacency, params)
+
+
+def _cyclic(n: int, directed: bool, adjacency: tuple[Any, ...], params: dict[str, Any]) -> Topology:
+    hold = whole("graph.hold", params["hold"], 1, max(1, MOST_PHASES // len(adjacency)))
+    return Topology("time_varying", n, directed, adjacency, hold, params)
 
 
 def _random_ring(n: int, rng: np.random.Generator) -> Any:

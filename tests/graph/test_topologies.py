@@ -152,6 +152,7 @@ def test_ten_thousand_nodes(kind):
         ({"kind": "time_varying", "n": 8, "graphs": []}, ["lists 0 graphs"]),
         ({"kind": "time_varying", "n": 8, "graphs": ["ring"], "period": 3}, ["graph.period=3"]),
         ({"kind": "time_varying", "n": 8, "hold": 0}, ["graph.hold=0"]),
+        ({"kind": "time_varying", "n": 8, "hold": 10**6, "period": 4}, ["graph.hold=1000000", "25000"]),
         ({"kind": "edge_list", "n": 8}, ["needs graph.path"]),
     ],
 )

@@ -93,7 +93,7 @@ def run(
         Where to leave the files of the run and its checkpoints; None: nowhere. A finished run that is found there is
         returned, an interrupted one continued.
     checkpoint
-        ``{"every": 10}``: record points from one checkpoint to the next; None in its place: never.
+        ``{"seconds": 60}`` or ``{"every": 10}``: seconds, or record points, from one checkpoint to the next.
     progress
         Whether to show progress on a terminal.
 

@@ -113,6 +113,7 @@ def _run(
             settings.record,
             directory=directory,
             identity=_identity(prepared),
+            checkpoint_seconds=settings.checkpoint.seconds,
             checkpoint_every=settings.checkpoint.every,
             watch=watch,
         )

@@ -35,7 +35,7 @@ Main keys:
   time.tau_comp, time.tau_comm, time.rule       ideal time of a gradient and of a jump
   partition.kind, partition.seed                how rows are spread over nodes
   engine.memory                                 memory that the run may use, such as 300MB
-  engine.threads, checkpoint.every              threads; record points between checkpoints
+  engine.threads, checkpoint.seconds            threads; seconds between checkpoints
   engine=dask cluster=... cluster.workers       run on the workers of a Dask cluster
   schedule.replay                               an event log to replay
 

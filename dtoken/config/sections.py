@@ -96,15 +96,20 @@ class Checkpoint:
 
     Parameters
     ----------
+    seconds
+        Seconds from one checkpoint to the next, more where writing takes over 2 % of the time; None: not by time.
     every
-        Record points from one checkpoint to the next; None: never.
+        Record points from one checkpoint to the next, whatever they cost; None: not by records.
     """
 
-    every: int | None = 10
+    seconds: float | None = 60.0
+    every: int | None = None
 
     def __post_init__(self) -> None:
+        if self.seconds is not None and not self.seconds > 0:
+            raise InputError(f"checkpoint.seconds={self.seconds} must be positive, or null for no checkpoints by time")
         if self.every is not None and self.every < 1:
-            raise InputError(f"checkpoint.every={self.every} must be at least 1, or null for no checkpoints")
+            raise InputError(f"checkpoint.every={self.every} must be at least 1, or null for none by records")
 
 
 @dataclass(frozen=True)

@@ -39,32 +39,17 @@ def _chunks(array: NDArray[Any]) -> tuple[int, ...]:
     return (max(1, min(rows, len(array))), *rest)
 
 
-def read_arrays(path: Path) -> tuple[Arrays, dict[str, Any]]:
-    """Read what ``write_arrays`` wrote: arrays and attributes; ValueError where something is missing."""
-    import zarr
-
-    group = zarr.open_group(path, mode="r")
-    attributes: dict[str, Any] = dict(group.attrs)
-    arrays: Arrays = {}
-    for name in attributes["arrays"]:
-        member: Any = group[name]
-        if member.nchunks_initialized < member.nchunks:  # zarr would fill in zeros
-            raise ValueError(f"data of {name} are missing")
-        arrays[name] = np.array(member[...])
-    return arrays, attributes
-
-
 def replace_folder(path: Path, write: Callable[[Path], None]) -> None:
     """Let ``write`` make a folder under a temporary name, and put it in the place of ``path``.
 
-    At every moment the old or the new folder can be found, under its own name or under ``previous(path)``.
+    Who is killed in between leaves the old one as ``.NAME.previous``.
     """
     for leftover in path.parent.glob(f".{path.name}.*.partial"):  # of a process that was killed
         shutil.rmtree(leftover, ignore_errors=True)
     partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
     try:
         write(partial)
-        old = previous(path)
+        old = path.with_name(f".{path.name}.previous")
         if path.exists():
             shutil.rmtree(old, ignore_errors=True)
             path.rename(old)
@@ -73,8 +58,3 @@ def replace_folder(path: Path, write: Callable[[Path], None]) -> None:
     except OSError as error:
         shutil.rmtree(partial, ignore_errors=True)
         raise RunError(f"cannot write {path}: {error.strerror or error}") from error
-
-
-def previous(path: Path) -> Path:
-    """Where the folder before is while a new one takes its place."""
-    return path.with_name(f".{path.name}.previous")

@@ -1,24 +1,30 @@
-"""Checkpoints: everything that a run needs to go on, in one zarr group that is complete or absent.
+"""Checkpoints: everything that a run needs to go on, in ``checkpoint.bin``, which is complete or absent.
 
-The driver's part (where the schedule is, clocks, trajectory) stands at the top, the state of nodes and tokens below
-``state``, one group for each host that wrote it. Which ones belong to it stands at the top, too: a worker that was
-stopped while it saved may leave something there when it wakes up.
+It holds the driver's part (where the schedule is, clocks, trajectory), and the state of nodes and tokens if this
+process hosts them. Otherwise every host writes its part of the state to a file in ``checkpoint.parts`` first,
+and ``checkpoint.bin`` says which ones belong to it. Every file has the number of its cut, which is unique: parts of
+different cuts are never put together. The files of the cut before are deleted last.
 """
 
-import json
+import shutil
+import uuid
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from dtoken.engine.arrays import previous, read_arrays, replace_folder, write_arrays
-from dtoken.errors import RunError
+import numpy as np
+
+from dtoken.engine.packed import damaged, read_packed, write_packed
+from dtoken.engine.parts import STATE, Part, PartFile, part_arrays
+from dtoken.engine.recorder import COLUMNS, Record
+from dtoken.errors import InputError, RunError
 from dtoken.schedule.clock import Clock
 from dtoken.schedule.stream import Start
 
-NAME = "checkpoint.zarr"
-STATE = "state"
-FORMAT_VERSION = 2
+NAME, PARTS = "checkpoint.bin", "checkpoint.parts"
+FORMER = "checkpoint.zarr"  # what checkpoints were before
+FORMAT_VERSION = 3
 
 
 @dataclass(frozen=True)
@@ -31,73 +37,80 @@ class Checkpoint:
     clock: Clock
     t: float  # time of the last event
     wall: float  # seconds so far
-    records: list[dict[str, Any]]  # the trajectory so far
+    records: list[Record]  # the trajectory so far
 
 
-def save_checkpoint(directory: Path, checkpoint: Checkpoint, save_state: Callable[[Path, Path], Sequence[str]]) -> None:
+def save_checkpoint(
+    directory: Path, checkpoint: Checkpoint, save_state: Callable[[Path, str], Part | Sequence[str]]
+) -> None:
     """Write a checkpoint in place of the one before.
 
-    ``save_state`` is called with a folder to write the state to, and the name that the folder will have; it returns
-    the names of the parts that it wrote.
+    ``save_state`` is called with a folder and the number of the cut. It returns the state, or the names of the files to
+    which hosts wrote theirs in that folder.
     """
-    start = checkpoint.start
-    arrays = {f"clock/{name}": array for name, array in checkpoint.clock._asdict().items()}
+    cut = uuid.uuid4().hex
     attributes = {
         "format_version": FORMAT_VERSION,
         "identity": checkpoint.identity,
-        "segment": start.segment,
-        "at": start.at.hex(),
         "offset": checkpoint.offset,
-        "t": checkpoint.t.hex(),
+        "t": checkpoint.t,
         "wall": checkpoint.wall,
-        "records": json.dumps(checkpoint.records),
     }
+    arrays = {f"clock/{name}": array for name, array in checkpoint.clock._asdict().items()}
+    for name, value in checkpoint.start._asdict().items():
+        arrays[f"start/{name}"] = np.asarray(value)
+    for name in COLUMNS:
+        arrays[f"records/{name}"] = np.array([getattr(record, name) for record in checkpoint.records])
+    try:
+        state = save_state(directory / PARTS, cut)
+        inside, names = (part_arrays(state), None) if isinstance(state, Part) else ({}, list(state))
+        write_packed(directory / NAME, arrays | inside, attributes | {"cut": cut, "parts": names})
+        _tidy(directory / PARTS, names or ())
+    except OSError as error:
+        raise RunError(f"cannot write {directory / NAME}: {error.strerror or error}") from error
 
-    def write(folder: Path) -> None:
-        (folder / STATE).mkdir(parents=True)
-        hosts = save_state(folder / STATE, directory / NAME / STATE)
-        write_arrays(
-            folder,
-            arrays | {"start/positions": start.positions, "start/jumps": start.jumps},
-            attributes | {"hosts": list(hosts)},
-        )
 
-    replace_folder(directory / NAME, write)
+def _tidy(folder: Path, names: Sequence[str]) -> None:
+    """Remove the files of earlier cuts, and of attempts that came to nothing."""
+    if not names:
+        shutil.rmtree(folder, ignore_errors=True)
+        return
+    for file in folder.iterdir():
+        if file.name not in names:
+            file.unlink(missing_ok=True)
 
 
-def load_checkpoint(directory: Path) -> tuple[Checkpoint, list[Path]] | None:
+def load_checkpoint(directory: Path) -> tuple[Checkpoint, list[PartFile]] | None:
     """The checkpoint of a run directory, if there is one, and where the parts of its state are."""
     path = directory / NAME
     if not path.exists():
-        path = previous(path)  # killed between the two renames of an exchange
-        if not path.exists():
-            return None
+        if (directory / FORMER).exists():
+            raise InputError(
+                f"{directory / FORMER} is a checkpoint of an earlier version of dtoken, which this one cannot read; "
+                "delete it to start the run anew, or continue with that version"
+            )
+        return None
+    arrays, attributes = read_packed(path, lambda name: not name.startswith(STATE))
     try:
-        return _read(path)
-    except Exception as error:  # zarr and its codecs raise many kinds
+        return _from(path, arrays, attributes)
+    except (ValueError, KeyError, TypeError) as error:
         raise damaged(path, error) from error
 
 
-def damaged(path: Path, error: Exception) -> RunError:
-    """What to say of a checkpoint that cannot be read."""
-    return RunError(f"{path} is damaged ({error}); delete it to start the run anew")
-
-
-def _read(path: Path) -> tuple[Checkpoint, list[Path]]:
-    read, attributes = read_arrays(path)
+def _from(path: Path, arrays: dict[str, Any], attributes: dict[str, Any]) -> tuple[Checkpoint, list[PartFile]]:
     if attributes["format_version"] != FORMAT_VERSION:
         raise ValueError(f"its format version is {attributes['format_version']}")
-    parts = [path / STATE / host for host in attributes["hosts"]]
-    if not all(part.is_dir() for part in parts):
-        raise ValueError("the state of some hosts is missing")
-    start = Start(attributes["segment"], read["start/positions"], read["start/jumps"], float.fromhex(attributes["at"]))
+    names = attributes["parts"]
+    files = [path] if names is None else [path.parent / PARTS / name for name in names]
+    start = {name: arrays[f"start/{name}"] for name in Start._fields}
+    columns = [arrays[f"records/{name}"].tolist() for name in COLUMNS]
     checkpoint = Checkpoint(
         identity=attributes["identity"],
-        start=start,
+        start=Start(**{name: array if array.ndim else array.item() for name, array in start.items()}),
         offset=attributes["offset"],
-        clock=Clock(*(read[f"clock/{name}"] for name in Clock._fields)),
-        t=float.fromhex(attributes["t"]),
+        clock=Clock(*(arrays[f"clock/{name}"] for name in Clock._fields)),
+        t=attributes["t"],
         wall=attributes["wall"],
-        records=json.loads(attributes["records"]),
+        records=[Record(*row) for row in zip(*columns, strict=True)],
     )
-    return checkpoint, parts
+    return checkpoint, [PartFile(file, attributes["cut"]) for file in files]

@@ -6,7 +6,6 @@ last cut, and what happened since is repeated, to the same bits. New workers are
 """
 
 import secrets
-import shutil
 import time
 import uuid
 from collections import defaultdict
@@ -27,6 +26,7 @@ from dtoken.engine.assignment import Assignment, Stretch, Tally
 from dtoken.engine.crew import Crew, WorkersLost, take_turns
 from dtoken.engine.experiment import Experiment
 from dtoken.engine.faults import Faults
+from dtoken.engine.parts import PartFile
 from dtoken.engine.placement import place
 from dtoken.engine.recorder import Measurement
 from dtoken.errors import RunError
@@ -44,7 +44,7 @@ class _Cut:
     """The last consistent cut, and what has happened since."""
 
     number: int = 0
-    parts: Sequence[Path] = ()  # where it is on disk; none: it is the very start
+    parts: Sequence[PartFile] = ()  # where it is on disk; none: it is the very start
     since: list[Stretch] = field(default_factory=list)
 
 
@@ -160,27 +160,24 @@ class DaskEngine:
         parts: list[Samples] = self._persistently(lambda: self._call(worker.samples, self._run))
         return _in_order_of_nodes(parts, self._placement)
 
-    def save(self, folder: Path, final: Path) -> list[str]:
-        """Make now the cut to which a fault leads back; its parts are written below ``folder``."""
+    def save(self, folder: Path, cut: str) -> list[str]:
+        """Make now the cut to which a fault leads back; its parts are written to files in ``folder``."""
         number, folder = self._cut.number + 1, folder.resolve()
 
-        def save() -> list[str]:
-            names = [f"{number}-{self._generation}-{me}" for me in range(self.workers)]
-            self._call_each(worker.save_part, [(self._run, number, folder, name) for name in names])
-            return names
+        def save() -> list[PartFile]:
+            names = [f"{cut}-{self._generation}-{me}.bin" for me in range(self.workers)]
+            files = [PartFile(folder / name, cut) for name in names]
+            self._call_each(worker.save_part, [(self._run, number, file) for file in files])
+            return files
 
-        names = self._persistently(save)
-        for leftover in folder.iterdir():  # of an attempt with other hosts
-            if leftover.name not in names:
-                shutil.rmtree(leftover, ignore_errors=True)
-        self._cut = _Cut(number, [final.resolve() / name for name in names])
+        self._cut = _Cut(number, self._persistently(save))
         if self.workers < self._experiment.n and self._crew.newcomers(list(self._workers)):
             self._assembled = False  # a cut is a cheap moment to place nodes on them
-        return names
+        return [file.path.name for file in self._cut.parts]
 
-    def load(self, parts: Sequence[Path]) -> None:
+    def load(self, parts: Sequence[PartFile]) -> None:
         """Go to a cut that was saved before, by whatever engine."""
-        self._cut = _Cut(self._cut.number + 1, [part.resolve() for part in parts])
+        self._cut = _Cut(self._cut.number + 1, [part._replace(path=part.path.resolve()) for part in parts])
         self._persistently(lambda: self._call(worker.restore, self._run, self._cut.number, self._cut.parts))
 
     def close(self) -> None:

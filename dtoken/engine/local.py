@@ -21,7 +21,7 @@ from dtoken.engine.draws import hosted_samples
 from dtoken.engine.executor import WAITING, executor
 from dtoken.engine.hosting import Hosting
 from dtoken.engine.memory import Room
-from dtoken.engine.parts import Part, put_part, read_part, take_part, write_part
+from dtoken.engine.parts import Part, PartFile, put_part, read_part, take_part
 from dtoken.engine.placement import balanced_groups
 from dtoken.engine.plan import Plan, Traffic, make_plan, one_host
 from dtoken.engine.recorder import Measurement, measure_models
@@ -145,12 +145,11 @@ class LocalEngine:
             put_part(part, self._numbers, self.rows.first, self.nodes, self.tokens)
         self._traffic = self._traffic._replace(where=parts[0].where.copy(), turns=parts[0].turns.copy())
 
-    def save(self, folder: Path, final: Path) -> list[str]:
-        """Write the state below ``folder``, in one part."""
-        write_part(folder / "0", self.part(copy=False))
-        return ["0"]
+    def save(self, folder: Path, cut: str) -> Part:
+        """The state itself, to be written before anything happens."""
+        return self.part(copy=False)
 
-    def load(self, parts: Sequence[Path]) -> None:
+    def load(self, parts: Sequence[PartFile]) -> None:
         """Go back to a state that was saved before, by whatever engine."""
         self.restore([read_part(part) for part in parts])
 

@@ -7,12 +7,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dtoken.algorithms.contract import Arrays
-from dtoken.engine.arrays import read_arrays, write_arrays
-from dtoken.engine.checkpoint import damaged
+from dtoken.engine.packed import damaged, read_packed, write_packed
 from dtoken.engine.plan import Traffic
 from dtoken.errors import RunError
 
 INDEX = ("nodes", "tokens", "first", "where", "turns")
+STATE = "state/"  # before the names of a part's arrays in a file
 
 
 class Part(NamedTuple):
@@ -68,17 +68,32 @@ def _of_node(array: NDArray[Any], first: NDArray[np.int64], place: int) -> NDArr
     raise RunError(f"a state array of length {len(array)} counts neither {len(first) - 1} nodes nor {first[-1]} rows")
 
 
-def write_part(folder: Path, part: Part) -> None:
-    """Write a part as a zarr group with checksums."""
-    index = {f"index/{name}": getattr(part, name) for name in INDEX}
-    write_arrays(folder, part.arrays | index)
+class PartFile(NamedTuple):
+    """Where a part is on disk, and to which cut it belongs."""
+
+    path: Path
+    cut: str
 
 
-def read_part(folder: Path) -> Part:
-    """Read what ``write_part`` wrote."""
+def part_arrays(part: Part) -> dict[str, NDArray[Any]]:
+    """A part as the named arrays of a file."""
+    index = {f"{STATE}index/{name}": getattr(part, name) for name in INDEX}
+    return index | {STATE + name: array for name, array in part.arrays.items()}
+
+
+def write_part(file: PartFile, part: Part) -> None:
+    """Write a part as a file of its own."""
+    write_packed(file.path, part_arrays(part), {"cut": file.cut})
+
+
+def read_part(file: PartFile) -> Part:
+    """Read a part from its file; RunError if it is damaged, or of another cut."""
+    found, attributes = read_packed(file.path, lambda name: name.startswith(STATE))
+    if attributes.get("cut") != file.cut:
+        raise damaged(file.path, "it belongs to another checkpoint")
+    arrays = {name.removeprefix(STATE): array for name, array in found.items()}
     try:
-        arrays, _ = read_arrays(folder)
         index = {name: arrays.pop(f"index/{name}") for name in INDEX}
-    except Exception as error:  # zarr and its codecs raise many kinds
-        raise damaged(folder, error) from error
+    except KeyError as error:
+        raise damaged(file.path, f"{error} is missing") from error
     return Part(**index, arrays=arrays)

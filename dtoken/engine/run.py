@@ -2,10 +2,10 @@
 
 import math
 import sys
-import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Protocol
 
@@ -13,6 +13,9 @@ from dtoken.accuracy import settled
 from dtoken.algorithms.contract import Models, Vector
 from dtoken.engine.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
 from dtoken.engine.experiment import Experiment
+from dtoken.engine.interruption import put_off
+from dtoken.engine.keeping import FIRST, Keeper, Pace, Stopwatch
+from dtoken.engine.parts import Part, PartFile
 from dtoken.engine.recorder import Measurement, Record, record
 from dtoken.errors import InputError
 from dtoken.schedule.clock import NO_LIMITS, UNLIMITED, Clock, Limits, advance, start_clock
@@ -38,10 +41,10 @@ class Engine(Protocol):
     def measure(self, t: float, theta_star: Vector) -> Measurement:
         """Measure the estimates at time ``t``."""
 
-    def save(self, folder: Path, final: Path) -> list[str]:
-        """Write the state below the empty ``folder``, which will be called ``final``; return the names of its parts."""
+    def save(self, folder: Path, cut: str) -> Part | Sequence[str]:
+        """The state, to be written before anything happens; or names of files in ``folder`` that hosts wrote for it."""
 
-    def load(self, parts: Sequence[Path]) -> None:
+    def load(self, parts: Sequence[PartFile]) -> None:
         """Go back to a state that was saved before."""
 
 
@@ -151,6 +154,7 @@ def run(
     *,
     directory: Path | None = None,
     identity: str = "",
+    checkpoint_seconds: float | None = None,
     checkpoint_every: int | None = None,
     watch: Watch | None = None,
 ) -> Outcome:
@@ -164,8 +168,8 @@ def run(
         When to stop and when to measure.
     directory, identity
         Where checkpoints are kept, and which run they belong to.
-    checkpoint_every
-        Record points from one checkpoint to the next; None: no checkpoints.
+    checkpoint_seconds, checkpoint_every
+        Seconds and record points from one checkpoint to the next; both None: no checkpoints.
     watch
         Told about events and records.
     """
@@ -177,37 +181,37 @@ def run(
     failure: str | None = None
     over = _divergence(position.records) or _reached(position.clock, end)
     if over or is_accurate(position.records, stop, recording, rows):
+        _measure_end(experiment, engine, position, watch)
         return _outcome(experiment, position, engine, stop, failure)
     if not _regular(position.records, recording, rows):
         position.records.pop()  # measured only because the run ended there
     _warm_up(experiment)
-    began = time.perf_counter()
-    for stretch, reached in _stretches(experiment, position, lambda clock: _next(recording, clock, rows, end)):
-        engine.run(stretch, position.start, position.offset - stretch.size)
-        position.t = float(stretch.at[-1])
-        watch.events(stretch)
-        if not reached:
-            continue
-        engine.settle()
-        position.wall += time.perf_counter() - began
-        measured = engine.measure(position.t, experiment.optimum.theta)
-        position.records.append(record(experiment, position.clock, measured, position.wall))
-        watch.record(position.records[-1])
-        failure = measured.failure
-        finished = failure or _divergence(position.records) or _reached(position.clock, end)
-        finished = finished or is_accurate(position.records, stop, recording, rows)
-        if checkpoint_every and directory and (finished or (len(position.records) - 1) % checkpoint_every == 0):
-            watch.checkpoint()
-            _save(directory, identity, engine, position)
-        if finished:
-            break
-        began = time.perf_counter()
-    if position.records[-1].event < position.clock.events:  # the schedule has an end, and it came first
-        engine.settle()
-        position.wall += time.perf_counter() - began
-        measured = engine.measure(position.t, experiment.optimum.theta)
-        position.records.append(record(experiment, position.clock, measured, position.wall))
-        watch.record(position.records[-1])
+    keeper, pace = None, Pace(None, position.wall)
+    if directory is not None and (checkpoint_seconds is not None or checkpoint_every is not None):
+        write = partial(_save, directory, identity, engine, position, watch)
+        keeper, pace = Keeper(checkpoint_seconds, checkpoint_every, write), Pace(FIRST, position.wall)
+    with put_off(wanted=keeper is not None) as interrupted:
+        stopwatch = Stopwatch()
+        for stretch, reached in _stretches(experiment, position, partial(_next, recording, rows=rows, end=end), pace):
+            engine.run(stretch, position.start, position.offset - stretch.size)
+            position.t = float(stretch.at[-1])
+            if looks := (pace.is_over(stretch.size) and stretch.kind[-1] != MOVE) or reached:
+                engine.settle()
+            position.wall += stopwatch.lap()
+            watch.events(stretch)
+            if looks:
+                pace.looked(position.wall)
+            if reached:
+                failure = _measure(experiment, engine, position, watch)
+                finished = failure or _divergence(position.records) or _reached(position.clock, end)
+                if finished or is_accurate(position.records, stop, recording, rows):
+                    break
+            if keeper and looks:
+                keeper.look(len(position.records) - 1 if reached else None, interrupted())
+            stopwatch.lap()
+        _measure_end(experiment, engine, position, watch)
+        if keeper:
+            keeper.end(interrupted())
     return _outcome(experiment, position, engine, stop, failure)
 
 
@@ -215,6 +219,23 @@ def _outcome(experiment: Experiment, position: _Position, engine: Engine, stop: 
     records, heuristic = position.records, getattr(experiment.method, "smoothness", "") == "factor"
     diverged = None if failure else _divergence(records) or _rise(records, stop, heuristic)
     return Outcome(records, engine.models(position.t), failure or diverged, diverged is not None)
+
+
+def _measure(experiment: Experiment, engine: Engine, position: _Position, watch: Watch) -> str | None:
+    """Measure where the run is; return why the method cannot go on, if so."""
+    measured = engine.measure(position.t, experiment.optimum.theta)
+    position.records.append(record(experiment, position.clock, measured, position.wall))
+    watch.record(position.records[-1])
+    return measured.failure
+
+
+def _measure_end(experiment: Experiment, engine: Engine, position: _Position, watch: Watch) -> None:
+    """Measure a run that ended between two record points: its schedule came to an end, or it had gone on for longer."""
+    if position.records[-1].event < position.clock.events:
+        stopwatch = Stopwatch()
+        engine.settle()
+        position.wall += stopwatch.lap()
+        _measure(experiment, engine, position, watch)
 
 
 def _warm_up(experiment: Experiment) -> None:
@@ -226,9 +247,9 @@ def _warm_up(experiment: Experiment) -> None:
 
 
 def _stretches(
-    experiment: Experiment, position: _Position, goal: Callable[[Clock], Limits]
+    experiment: Experiment, position: _Position, goal: Callable[[Clock], Limits], pace: Pace
 ) -> Iterator[tuple[Events, bool]]:
-    """Cut the schedule at segment ends and goals, moving ``position``; True: a goal is reached at this cut.
+    """Cut the schedule at segment ends, goals and as ``pace`` says, moving ``position``; True: this cut is a goal.
 
     The next segment is drawn in the background while the events of this one happen.
     """
@@ -240,7 +261,8 @@ def _stretches(
             drawn = drawer.submit(next, schedule, None)
             events, following = segment
             while position.offset < events.size:
-                rest = events.between(position.offset, events.size)
+                stop = events.size if pace.events is None else _after_visit(events, position.offset + pace.events)
+                rest = events.between(position.offset, stop)
                 count = advance(position.clock, rest, experiment.costs, experiment.time, limits)
                 position.offset += count
                 reached = _reached(position.clock, limits) and rest.kind[count - 1] != MOVE
@@ -248,6 +270,13 @@ def _stretches(
                 if reached:
                     limits = goal(position.clock)
             position.start, position.offset = following, 0
+
+
+def _after_visit(events: Events, stop: int) -> int:
+    """The first place from ``stop`` on at which no token is on its way: there a run can be cut."""
+    while stop < events.size and events.kind[stop - 1] == MOVE:
+        stop += 1
+    return min(stop, events.size)
 
 
 def _begin(experiment: Experiment, engine: Engine, watch: Watch) -> _Position:
@@ -265,16 +294,12 @@ def _resume(experiment: Experiment, engine: Engine, directory: Path | None, iden
     if checkpoint.identity != identity:
         raise InputError(f"{directory} holds the checkpoint of a run with other settings; use another directory")
     engine.load(parts)
-    records = [Record(**record) for record in checkpoint.records]
-    return _Position(checkpoint.start, checkpoint.offset, checkpoint.clock, checkpoint.t, checkpoint.wall, records)
+    return _Position(**{name: getattr(checkpoint, name) for name in _Position.__dataclass_fields__})
 
 
-def _save(directory: Path, identity: str, engine: Engine, position: _Position) -> None:
-    records = [record.as_dict() for record in position.records]
-    checkpoint = Checkpoint(
-        identity, position.start, position.offset, position.clock, position.t, position.wall, records
-    )
-    save_checkpoint(directory, checkpoint, engine.save)
+def _save(directory: Path, identity: str, engine: Engine, position: _Position, watch: Watch) -> None:
+    watch.checkpoint()
+    save_checkpoint(directory, Checkpoint(identity, **vars(position)), engine.save)
 
 
 def _stop_limits(stop: Stop, rows: int) -> Limits:
@@ -282,7 +307,7 @@ def _stop_limits(stop: Stop, rows: int) -> Limits:
     return Limits(stop.events or UNLIMITED, stop.jumps or UNLIMITED, gradients)
 
 
-def _next(recording: Recording, clock: Clock, rows: int, end: Limits) -> Limits:
+def _next(recording: Recording, clock: Clock, *, rows: int, end: Limits) -> Limits:
     """The next record point, or the end."""
     jumps, gradients = recording.following(clock.jumps, clock.gradients, rows)
     return Limits(end.events, min(jumps, end.jumps), min(gradients, end.gradients))

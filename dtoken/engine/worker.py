@@ -11,7 +11,6 @@ import time
 import traceback
 from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
@@ -27,7 +26,7 @@ from dtoken.engine.assignment import Assignment, Stretch, Tally
 from dtoken.engine.channel import Address, Encryption, Listener
 from dtoken.engine.host import Host
 from dtoken.engine.memory import LIMIT_SHARE
-from dtoken.engine.parts import Part, read_part, write_part
+from dtoken.engine.parts import Part, PartFile, read_part, write_part
 from dtoken.engine.recorder import Measurement
 from dtoken.errors import InputError, RunError
 from dtoken.schedule.samples import Samples
@@ -248,21 +247,20 @@ async def samples(run: str, dask_worker: Worker) -> Samples:
 
 
 @answering
-async def save_part(run: str, cut: int, folder: Path, name: str, dask_worker: Worker) -> None:
+async def save_part(run: str, cut: int, file: PartFile, dask_worker: Worker) -> None:
     """Keep a copy of the state in memory and on disk."""
     seat = _seat(dask_worker, run)
 
     def save() -> None:
         seat.cut = (cut, _host(seat).part())
-        partial = folder / f".{name}.partial"
-        write_part(partial, seat.cut[1])
-        partial.rename(folder / name)
+        file.path.parent.mkdir(parents=True, exist_ok=True)
+        write_part(file, seat.cut[1])
 
     await _in_thread(seat, save)
 
 
 @answering
-async def restore(run: str, cut: int, parts: Sequence[Path], dask_worker: Worker) -> None:
+async def restore(run: str, cut: int, parts: Sequence[PartFile], dask_worker: Worker) -> None:
     """Go back to a cut: from memory if it is the one kept here, else from disk; no parts: to the very start."""
     seat = _seat(dask_worker, run)
 

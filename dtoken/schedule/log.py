@@ -21,6 +21,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from dtoken.compiled import compiled
+from dtoken.durable import sync_file, sync_folder
 from dtoken.errors import RunError
 from dtoken.schedule.arrow import arrow_array
 from dtoken.schedule.events import KINDS, LOCAL, MEET, NO_SAMPLE, NONE, VISIT, Events
@@ -101,7 +102,9 @@ class LogWriter:
             self._flush()
             self._writer.close()
             self._writer = None
+            sync_file(self._parts / "current")
             (self._parts / "current").rename(self._parts / _part_name(self._first, self._written))
+            sync_folder(self._parts)
 
     def finish(self) -> None:
         """Put the parts together."""

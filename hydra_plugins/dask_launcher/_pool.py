@@ -164,7 +164,11 @@ class Pool:
             except Exception as error:  # lost on the way here; the record tells
                 self._lost(entry, f"its result was lost ({error})")
                 return
-            self._end(entry, outcome)
+            if outcome.status == LEFT:  # it stopped because its worker leaves
+                self._dead.add(entry.worker)
+                self._lost(entry)
+            else:
+                self._end(entry, outcome)
         elif future.status == "error":
             from distributed import KilledWorker
 

@@ -1,11 +1,14 @@
 """What happens on a worker: one job at a time, with the log, the record and the time limit of that job."""
 
+import asyncio
 import faulthandler
 import json
 import logging
 import os
 import pickle
 import sys
+import threading
+import time
 import traceback
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -25,7 +28,9 @@ from hydra.types import HydraContext, TaskFunction
 from hydra_plugins.dask_launcher._allocator import give_back, keep_memory
 from hydra_plugins.dask_launcher._compose import unpacked
 from hydra_plugins.dask_launcher._records import DONE, FAILED, LEFT, RECORDS, RUNNING, now, write_record
+from hydra_plugins.dask_launcher._stopping import JOB
 
+SAVE_SECONDS = 3.0  # for a job to keep what it has when its worker leaves; Dask's nannies wait for four
 ORPHAN_SECONDS = 120.0  # how long a job of a driver that is dead may take to notice it
 
 
@@ -75,6 +80,7 @@ class Station(WorkerPlugin):
         self._token, self._content = token, content
         self._shared: Shared | None = None
         self.current: tuple[Task, dict[str, Any]] | None = None  # the job that runs, and its record
+        self.stop: threading.Event | None = None  # by which it is asked to stop
 
     @property
     def shared(self) -> Shared:
@@ -96,9 +102,18 @@ class Station(WorkerPlugin):
         STATIONS[self._token] = self
         keep_memory()
 
-    def teardown(self, worker: Worker) -> None:
-        """The worker leaves in good order: the job that runs on it is not to blame."""
+    def ask_to_stop(self) -> None:
+        """Ask the job that runs, if there is one, to keep what it has and stop."""
+        if self.stop is not None:
+            self.stop.set()
+
+    async def teardown(self, worker: Worker) -> None:
+        """The worker leaves in good order: the job that runs on it may keep what it has, and is not to blame."""
         STATIONS.pop(self._token, None)
+        self.ask_to_stop()
+        deadline = time.monotonic() + SAVE_SECONDS
+        while self.current is not None and time.monotonic() < deadline:
+            await asyncio.sleep(0.02)
         if self.current is not None:
             task, record = self.current
             write_record(task.directory, task.index, record | {"status": LEFT})
@@ -123,13 +138,18 @@ def run_task(token: str, task: Task) -> Outcome:
     record |= {"pid": os.getpid(), "host": os.uname().nodename}
     with _alone(task):
         write_record(task.directory, task.index, record)
-        station.current = (task, record)
+        station.current, station.stop = (task, record), (stop := threading.Event())
+        JOB.set(stop)
         try:
             shared = station.shared
             os.chdir(shared.cwd)  # a job before this one may have gone elsewhere
             (task.directory / task.folder).mkdir(parents=True, exist_ok=True)
             with _logged(task):
                 returned = _run(shared, task)
+                if stop.is_set() and isinstance(returned._return_value, KeyboardInterrupt):
+                    print("stopped where it was, because its worker leaves")
+                    write_record(task.directory, task.index, record | {"status": LEFT})
+                    return Outcome(LEFT, b"", None, None, record["started"], now())
                 outcome = _outcome(returned, record["started"])
         finally:
             station.current = None

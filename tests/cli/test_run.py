@@ -40,8 +40,8 @@ def test_a_run_says_what_it_does_and_where_it_left_the_result(dtoken: Dtoken) ->
     assert lines[7].split() == ["to", "1e-30", *["-"] * 7]
     folder = Path(said.last)
     assert folder.parts[0] == "outputs"
-    assert {path.name for path in folder.iterdir()} == {
-        ".hydra", "checkpoint.zarr", "dtoken.log", "result.zarr", "summary.json", "trajectory.parquet",
+    assert {path.name for path in folder.iterdir()} - {"checkpoint.bin"} == {  # which only longer runs leave
+        ".hydra", "dtoken.log", "result.zarr", "summary.json", "trajectory.parquet",
     }  # fmt: skip
     assert said.err in ("", "compiling kernels (first run only).\n")
 

@@ -20,7 +20,7 @@ from dtoken.data.store import ShardStore
 from dtoken.data.synthetic import Synthetic
 from dtoken.engine.experiment import Experiment, prepare
 from dtoken.engine.local import LocalEngine
-from dtoken.engine.parts import read_part
+from dtoken.engine.parts import Part, PartFile, read_part
 from dtoken.engine.run import Engine, Outcome, Recording, Stop, run
 from dtoken.graph import build, walk
 from dtoken.problem.finite_sum import FiniteSum
@@ -68,7 +68,9 @@ def state_of(engine: Engine) -> dict[tuple[str, int], bytes]:
     found = {}
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        for part in (read_part(folder / name) for name in engine.save(folder, folder)):
+        saved = engine.save(folder, "cut")
+        parts = [saved] if isinstance(saved, Part) else [read_part(PartFile(folder / name, "cut")) for name in saved]
+        for part in parts:
             for field, array in part.arrays.items():
                 owners = part.tokens if field.startswith("tokens/") else part.nodes
                 for place, owner in enumerate(owners.tolist()):

@@ -8,6 +8,8 @@ import time
 import hydra
 from omegaconf import DictConfig
 
+from hydra_plugins.dask_launcher._stopping import asked_to_stop
+
 
 def started(cfg: DictConfig) -> None:
     with open(cfg.ran, "a") as file:
@@ -44,6 +46,13 @@ def main(cfg: DictConfig) -> float:
         case "once" if not os.path.exists(f"{cfg.ran}.once"):  # a worker that dies under a healthy job
             open(f"{cfg.ran}.once", "w").close()
             os.kill(os.getpid(), signal.SIGKILL)
+        case "keeps":
+            while not os.path.exists(f"{cfg.ran}.go"):
+                if asked_to_stop():
+                    with open(cfg.ran, "a") as file:
+                        file.write("kept\n")
+                    raise KeyboardInterrupt
+                time.sleep(0.05)
         case "slow":
             wait_for(f"{cfg.ran}.go")
     return 0.5

@@ -116,6 +116,35 @@ def test_a_worker_killed_from_outside_costs_a_healthy_job_nothing(sweeps: Sweeps
     assert sweeps.ran() == {"slow1": 2, "ok1": 1, "ok2": 1}
 
 
+def test_a_worker_that_is_told_to_end_lets_its_job_keep_what_it_has(sweeps: Sweeps) -> None:
+    """SIGTERM: the job is asked to stop, does, and is started again; that is nobody's fault, however often."""
+    driver = sweeps.start("+what=keeps1,ok1", "hydra.launcher.attempts=1")
+    sweeps.wait(sweeps.started("keeps1"))
+    for times in (1, 2):
+        sweeps.wait(lambda times=times: sweeps.ran().get("keeps1") == times and _status(sweeps, 0) == "running")
+        psutil.Process(_record(sweeps, 0)["pid"]).terminate()
+        sweeps.wait(lambda times=times: sweeps.ran().get("kept") == times)
+    Path(f"{sweeps.folder}/ran.go").touch()
+    assert sweeps.end(driver).status == 0
+    assert sweeps.ran() == {"keeps1": 3, "kept": 2, "ok1": 1}
+    log = (sweeps.folder / "all" / sweeps.jobs()["keeps1"]["log"]).read_text()
+    assert log.count("stopped where it was, because its worker leaves") == 2
+    assert "Traceback" not in log
+
+
+@pytest.mark.parametrize("signal_number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupted_sweep_lets_its_jobs_keep_what_they_have(sweeps: Sweeps, signal_number: int) -> None:
+    driver = sweeps.start("+what=keeps1,keeps2")
+    sweeps.wait(lambda: sweeps.started("keeps1")() and sweeps.started("keeps2")())
+    if signal_number == signal.SIGINT:
+        os.killpg(driver.pid, signal_number)
+    else:
+        driver.send_signal(signal_number)
+    assert sweeps.end(driver).status != 0
+    assert sweeps.ran()["kept"] == 2
+    assert sweeps.left_behind(driver.pid) == []
+
+
 def _record(sweeps: Sweeps, index: int) -> dict[str, Any]:
     import json
 

@@ -55,7 +55,7 @@ def in_the_middle(sweep: Path) -> list[str]:
         return []
     jobs = json.loads((sweep / "manifest.json").read_text())["jobs"]
     running = [
-        job for job in jobs if job["status"] == "running" and (sweep / job["folder"] / "checkpoint.zarr").exists()
+        job for job in jobs if job["status"] == "running" and (sweep / job["folder"] / "checkpoint.bin").exists()
     ]
     return [found for job in running if (found := batch_job(sweep, job)) is not None]
 

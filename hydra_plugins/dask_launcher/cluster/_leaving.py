@@ -18,8 +18,11 @@ import dask
 from distributed import Nanny, Worker
 from distributed.core import Status
 
+from hydra_plugins.dask_launcher._worker import STATIONS
+from hydra_plugins.dask_launcher.cluster._signals import die_if_full
+
 SIGNALS = (signal.SIGTERM, signal.SIGUSR2)
-TERM_SECONDS = 5.0  # that a running task may still take after a signal
+TERM_SECONDS = 5.0  # that a running task may still take after a signal, and after it was asked to stop
 LIFETIME_SHARE = 1 / 8  # of its lifetime, that a running task may still take after its end
 
 _nannies: list[Nanny] = []
@@ -41,25 +44,33 @@ class LeavingWorker(Worker):
         return self
 
     def _terminated(self) -> None:
-        self._leaving = asyncio.ensure_future(self._leave(TERM_SECONDS, "signal"))
+        die_if_full(self)
+        self._leaving = asyncio.ensure_future(self._leave(0.0, "signal"))
 
     async def close_gracefully(self, restart: Any = None, reason: str = "worker-close-gracefully") -> None:
         """Leave; Dask calls this at the end of the lifetime."""
         await self._leave((self.lifetime or 0.0) * LIFETIME_SHARE, reason)
 
     async def _leave(self, patience: float, reason: str) -> None:
-        """Take no more tasks, wait for those that run, hand the results over, and go."""
+        """Take no more tasks, wait for those that run, then let them stop; hand the results over, and go."""
         if self.status not in (Status.running, Status.paused):
             return
         self.status = Status.closing_gracefully
-        deadline = time.monotonic() + patience
-        while self.state.executing and time.monotonic() < deadline:
-            await asyncio.sleep(0.05)
+        await self._idle(patience)
+        for station in STATIONS.values():
+            station.ask_to_stop()
+        await self._idle(TERM_SECONDS)
         with suppress(OSError):  # no scheduler any more: nobody wants the results
             await self.scheduler.retire_workers(
                 workers=[self.address], close_workers=False, remove=True, stimulus_id=f"leave-{time.time()}"
             )
         await self.close(executor_wait=False, reason=reason)
+
+    async def _idle(self, patience: float) -> None:
+        """Wait until no task runs, but not for ever."""
+        deadline = time.monotonic() + patience
+        while self.state.executing and time.monotonic() < deadline:
+            await asyncio.sleep(0.05)
 
 
 def dask_setup(nanny: Nanny) -> None:

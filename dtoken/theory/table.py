@@ -4,6 +4,8 @@
 method     contraction of the squared error, per step (gd, ...: per round)  basis
 =========  ==============================================================  ========================================
 token      eta r alpha, r about 1/3; eta alpha / 2 in the paper            proved for independent visits; observed
+           half of it                                                      proved with jumps=proved
+           eta r alpha (1 - l) / (1 - (1 - rho) l)                         observed on slow walks, l by eigenvalues
 tvr        as token                                                        as token
 tavr       rho                                                             proved for independent visits
 dvr        eta r alpha; eta alpha / 2                                      by the argument for tvr; observed

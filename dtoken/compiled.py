@@ -38,7 +38,9 @@ def compiled(function: F) -> F:
 
 
 def is_cached(kernel: Any) -> bool:
-    """Whether machine code of a compiled function is on disk, so that its first call does not have to compile."""
+    """Whether machine code of a compiled function is there, so that its next call does not have to compile."""
+    if kernel.signatures:
+        return True  # this process has called it before
     if not isinstance(kernel._cache, _Cache):
         return False
     wanted = kernel._cache._index_key((), kernel.targetctx.codegen())[1:]  # all but the types of the arguments

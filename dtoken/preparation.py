@@ -2,9 +2,8 @@
 
 import math
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
-
-import numpy as np
 
 from dtoken.algorithms.base import JUMPS
 from dtoken.compiled import is_cached
@@ -23,8 +22,9 @@ from dtoken.graph.topologies import build
 from dtoken.graph.walks import Walk, walk
 from dtoken.problem.finite_sum import FiniteSum
 from dtoken.problem.losses import get_loss
+from dtoken.problem.optimum import start_objective
 from dtoken.schedule.events import DELIVER, LOAD, LOCAL, MEET, MOVE, VISIT
-from dtoken.theory.table import expected
+from dtoken.theory.table import Prediction, expected, predict
 from hydra_plugins.dask_launcher._allocator import keep_memory
 
 LONG_MODEL = 2000  # features from which mixing a token and a node is worth a thread of its own
@@ -45,6 +45,11 @@ class Prepared:
     gap: float  # F(0) - F*, where tokens begin
     threads: int
     choice: Choice | None = None  # what algorithm.p_comm=auto has come to
+
+    @cached_property
+    def theory(self) -> Prediction:
+        """What the theory says about the run."""
+        return predict(self.experiment)
 
 
 def check_run(settings: Settings) -> Walk:
@@ -72,7 +77,7 @@ def prepare_run(settings: Settings, watcher: Watcher | None = None) -> Prepared:
     problem = FiniteSum(store, get_loss(settings.problem.loss), settings.problem.sigma, kept, threads)
     watcher.stage("computing constants and optimum")
     experiment = prepare(problem, settings.method, steps, settings.time, settings.seed)
-    gap = problem.objective(np.zeros(problem.d)) - experiment.optimum.objective
+    gap = start_objective(problem) - experiment.optimum.objective
     problem.reader.forget()  # the engine has its own rows
     prepared = Prepared(settings, store, found, experiment, gap, threads)
     return prepared if settings.schedule.replay is None else _replaying(prepared, Path(settings.schedule.replay))

@@ -5,6 +5,7 @@ import platform
 import subprocess
 import sys
 from datetime import UTC, datetime
+from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
@@ -22,6 +23,12 @@ def provenance() -> dict[str, Any]:
     >>> provenance()["dtoken"] == dtoken.__version__
     True
     """
+    return _of_process(os.getcwd()) | {"batch_job": batch_job(), "command": sys.argv}
+
+
+@cache
+def _of_process(folder: str) -> dict[str, Any]:
+    """What does not change while this process runs in ``folder``: it takes longer to find out than many a run."""
     return {
         "dtoken": dtoken.__version__,
         "python": platform.python_version(),
@@ -30,8 +37,6 @@ def provenance() -> dict[str, Any]:
         "host": platform.node(),
         "platform": platform.platform(),
         "processors": os.cpu_count(),
-        "batch_job": batch_job(),
-        "command": sys.argv,
     }
 
 

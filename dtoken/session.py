@@ -304,17 +304,17 @@ class _Report:
         }
 
     def write(self, status: str, records: list[Record] | None = None, failure: str | None = None) -> dict[str, Any]:
-        experiment, settings = self._prepared.experiment, self._prepared.settings
+        theory, settings = self._prepared.theory, self._prepared.settings
         records = records or []
         content = {
             "status": status,
             "failure": failure,
             **self._head,
-            "predicted_rate": summary.rate(experiment),
-            "paper_rate": summary.rate(experiment, "paper_rate"),
-            "rate_is_proved": summary.proved(experiment),
-            "predicted": summary.predictions(experiment, settings.accuracies, self._prepared.gap),
-            "measured_rate": summary.measured_rate(experiment, records),
+            "predicted_rate": theory.rate,
+            "paper_rate": theory.paper_rate,
+            "rate_is_proved": theory.proved,
+            "predicted": summary.predictions(theory, settings.accuracies, self._prepared.gap),
+            "measured_rate": summary.measured_rate(self._prepared.experiment, theory, records),
             "to_accuracy": summary.to_accuracy(records, settings.accuracies),
             "end": records[-1].as_dict() if records else None,
             "engine": self.engine,

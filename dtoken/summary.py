@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -12,21 +11,10 @@ from dtoken.engine.experiment import Experiment
 from dtoken.engine.recorder import Record
 from dtoken.engine.run import ROUNDING
 from dtoken.graph.walks import in_words
-from dtoken.theory import table as theory
+from dtoken.theory.table import Prediction
 
 SPECTRUM_NODES = 500  # nodes up to which the spectral gap is quick to compute
 RATES = ("rate", "paper_rate")
-
-
-@dataclass(frozen=True)
-class Prediction:
-    """What the theory says it takes to reach an accuracy."""
-
-    accuracy: float
-    steps: float
-    events: float
-    jumps: float
-    passes: float
 
 
 def constants(experiment: Experiment) -> dict[str, Any]:
@@ -42,41 +30,20 @@ def _number(value: Any) -> Any:
     return values[0] if len(set(values)) == 1 else values
 
 
-def rate(experiment: Experiment, name: str = "rate") -> float | None:
-    """A rate of the theory: by which share of itself the error falls at each step (or round)."""
-    found = theory.predict(experiment)
-    return found.rate if name == "rate" else found.paper_rate
-
-
-def proved(experiment: Experiment) -> bool:
-    """Whether the theory covers what is run: independent visits, and no heuristic step size."""
-    return theory.predict(experiment).basis.startswith("proved")
-
-
-def predict(experiment: Experiment, accuracy: float, gap: float) -> Prediction | None:
-    """What it takes to come from a suboptimality of ``gap`` to ``accuracy``: a bound, or about."""
-    costs = theory.predict(experiment).costs_to(accuracy, gap)
-    if costs is None:
-        return None
-    return Prediction(accuracy, costs["steps"], costs["events"], costs["jumps"], costs["passes"])
-
-
-def predictions(experiment: Experiment, accuracies: Sequence[float], gap: float) -> dict[str, Any]:
+def predictions(theory: Prediction, accuracies: Sequence[float], gap: float) -> dict[str, Any]:
     """Why the rate is believed, what costs to an accuracy are, bounds or about, and the costs to each accuracy."""
-    found = theory.predict(experiment)
-    costs = {f"{accuracy:g}": found.costs_to(accuracy, gap) for accuracy in accuracies}
-    return {"basis": found.basis, "costs": None if found.rate is None else found.words, "to_accuracy": costs}
+    costs = {f"{accuracy:g}": theory.costs_to(accuracy, gap) for accuracy in accuracies}
+    return {"basis": theory.basis, "costs": None if theory.rate is None else theory.words, "to_accuracy": costs}
 
 
-def measured_rate(experiment: Experiment, records: Sequence[Record]) -> float | None:
+def measured_rate(experiment: Experiment, theory: Prediction, records: Sequence[Record]) -> float | None:
     """Rate per step by least squares on the logarithm of the suboptimality, as far as rounding allows."""
     floor = ROUNDING * abs(experiment.optimum.objective)
-    events_per_step = theory.predict(experiment).expected.events
     points = []
     for record in records:
         if not record.suboptimality > floor:
             break
-        points.append((record.event / events_per_step, math.log(record.suboptimality)))
+        points.append((record.event / theory.expected.events, math.log(record.suboptimality)))
     if len(points) < 3:
         return None
     steps, logs = np.array(points).T

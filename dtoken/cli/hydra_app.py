@@ -155,10 +155,3 @@ def output_directory(config: DictConfig) -> Path:
 def running_directory() -> Path:
     """Hydra's output directory of the task that is running."""
     return Path(HydraConfig.get().runtime.output_dir)
-
-
-def running_config(config: DictConfig) -> DictConfig:
-    """The configuration of the task that is running, with its ``hydra`` node."""
-    whole = OmegaConf.merge({"hydra": HydraConfig.get()}, config)
-    assert isinstance(whole, DictConfig)
-    return whole

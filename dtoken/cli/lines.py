@@ -8,8 +8,7 @@ from dtoken.config.values import defaults, show
 from dtoken.estimate import memory_line, store_need
 from dtoken.preparation import Prepared
 from dtoken.result import Result
-from dtoken.summary import constants, predict, walk_in_words
-from dtoken.theory import table as theory
+from dtoken.summary import constants, walk_in_words
 
 SHOWN = ("kappa", "p_comp", "rho_comm", "rho_comp", "rho", "beta", "step")  # constants, if they are one number
 TABLE = ("jumps", "messages", "gradients", "passes", "time", "wall")
@@ -90,15 +89,15 @@ def _graph(prepared: Prepared) -> str:
 
 
 def _theory(prepared: Prepared, accuracy: float) -> str:
-    said = theory.predict(prepared.experiment)
-    if said.rate is None:
-        return said.basis
-    text = f"{said.rate:.2g} per step {re.split('[:;]', said.basis)[0]}"
-    found = predict(prepared.experiment, accuracy, prepared.gap)
-    if found is None:
+    theory = prepared.theory
+    if theory.rate is None:
+        return theory.basis
+    text = f"{theory.rate:.2g} per step {re.split('[:;]', theory.basis)[0]}"
+    costs = theory.costs_to(accuracy, prepared.gap)
+    if costs is None:
         return text
-    amounts = f"{count(found.events)} events, {count(found.jumps)} jumps, {count(found.passes)} passes"
-    if prepared.experiment.bound is None:
+    amounts = ", ".join(f"{count(costs[name])} {name}" for name in ("events", "jumps", "passes"))
+    if theory.bound is None:
         return f"{text}: about {amounts} to {accuracy:g}, without the constant"
     return f"{text}: mean gap below {accuracy:g} after {amounts}"
 

@@ -101,9 +101,11 @@ def _run(asked: Any) -> int:
             return show_theory(app)
         if app.sweeps:
             return _sweep(app)
+        from dtoken.config.hydra import settings_to_run
+
         config = app.compose()
         directory = output_directory(config)
-        return single_run(config, directory, lambda task: app.run(config, lambda _: task()))
+        return single_run(settings_to_run(config), directory, lambda task: app.run(config, lambda _: task()))
 
 
 def _tell_memory(app: Any) -> None:
@@ -147,13 +149,16 @@ def quoted(path: str | Path) -> str:
 
 def run_of_sweep(config: Any) -> None:
     """The task of a sweep: one run, on a worker."""
-    from dtoken.cli.hydra_app import running_config, running_directory
+    from hydra.core.hydra_config import HydraConfig
+
+    from dtoken.cli.hydra_app import running_directory
+    from dtoken.config.hydra import settings_to_run
     from dtoken.sweep.progress import FILE, ProgressFile
 
     directory = running_directory()
     try:
         ended = carry_out(
-            running_config(config),
+            settings_to_run(config, HydraConfig.get()),
             directory,
             lambda task: task(),
             lambda prepared, observer: ProgressFile(prepared, directory, observer),
@@ -168,11 +173,11 @@ def run_of_sweep(config: Any) -> None:
         raise ended
 
 
-def single_run(config: Any, directory: Path, inside: Any) -> int:
+def single_run(settings: Any, directory: Path, inside: Any) -> int:
     """Check everything, then run ``inside`` the directory."""
     from dtoken.cli.terminal import FAILED, sentence
 
-    ended = carry_out(config, directory, inside)
+    ended = carry_out(settings, directory, inside)
     if ended is not None:
         print(sentence(ended), file=sys.stderr)
         return FAILED
@@ -180,14 +185,14 @@ def single_run(config: Any, directory: Path, inside: Any) -> int:
 
 
 def carry_out(
-    config: Any, directory: Path, inside: Any, observed: Any = lambda _, observer: observer
+    settings: Any, directory: Path, inside: Any, observed: Any = lambda _, observer: observer
 ) -> JobFailed | None:
     """One run, told as it goes; the reason if it did not end well, as an error.
 
     Parameters
     ----------
-    config
-        With its ``hydra`` node.
+    settings
+        Of the run.
     directory
         Where the run leaves its files.
     inside
@@ -197,14 +202,10 @@ def carry_out(
     """
     from dtoken.cli.lines import closing, header
     from dtoken.cli.screen import Screen
-    from dtoken.config.hydra import settings_of
     from dtoken.outputs import earlier_summary, is_over
     from dtoken.preparation import check_length, prepare_run
     from dtoken.session import execute, noting_memory
 
-    settings = settings_of(config)
-    if config.theory == "only":
-        raise InputError("theory=only is in a configuration file; give it on the command line")
     before = earlier_summary(directory, settings)
     if before and is_over(directory, before, settings):
         if before["failure"]:

@@ -5,7 +5,9 @@ from collections.abc import Mapping, Sequence
 from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
-from dtoken.cli.hydra_app import Application, running_config
+from hydra.core.hydra_config import HydraConfig
+
+from dtoken.cli.hydra_app import Application
 from dtoken.cli.lines import aligned, count, description
 from dtoken.cli.screen import Screen
 from dtoken.cli.terminal import WRONG_USAGE, sentence
@@ -35,7 +37,8 @@ def show_theory(app: Application) -> int:
             jobs = app.sweep(_theory_of_job, (f"hydra.sweep.dir={folder}", *quiet))
         found = [job.return_value for batch in jobs for job in batch]
     else:
-        found = [_theory(app.compose())]
+        config = app.compose()
+        found = [_theory(config, config.hydra)]
         for name, text in found[0].header:
             print(f"{name:<10} {text}")
     titles = _titles([one.overrides for one in found])
@@ -49,15 +52,15 @@ def show_theory(app: Application) -> int:
 
 
 def _theory_of_job(config: Any) -> Theory:
-    whole = running_config(config)
+    hydra = HydraConfig.get()
     try:
-        return _theory(whole)
+        return _theory(config, hydra)
     except InputError as error:  # the others still have something to say
-        return Theory(list(whole.hydra.overrides.task), [], {}, str(error))
+        return Theory(list(hydra.overrides.task), [], {}, str(error))
 
 
-def _theory(config: Any) -> Theory:
-    settings = settings_of(config)
+def _theory(config: Any, hydra: Any) -> Theory:
+    settings = settings_of(config, hydra)
     with Screen() as screen:
         prepared = prepare_run(settings, screen.watcher)
         screen.hide()
@@ -67,7 +70,7 @@ def _theory(config: Any) -> Theory:
     header = description(prepared)
     if line := memory_line(settings, store_need(settings, prepared.store)):
         header.append(("memory", line))
-    return Theory(list(config.hydra.overrides.task), header, table)
+    return Theory(list(hydra.overrides.task), header, table)
 
 
 def _titles(overrides: Sequence[Sequence[str]]) -> list[str]:

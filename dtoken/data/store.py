@@ -7,7 +7,7 @@ shard at about twice the cost of ``np.load``.
 """
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -198,6 +198,23 @@ def _content(file: Path) -> bytes:
     raise DamagedStore(f"{file} cannot be read: {reason(failure)}{REMEDY}") from None
 
 
+def array_metadata(
+    shape: Sequence[int], chunk: Sequence[int], dtype: np.dtype[Any], attributes: dict[str, Any], fill_value: object
+) -> dict[str, Any]:
+    """The zarr.json of an array in chunks of plain bytes, each followed by its checksum."""
+    return {
+        "zarr_format": 3,
+        "node_type": "array",
+        "shape": list(shape),
+        "data_type": dtype.name,
+        "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": list(chunk)}},
+        "chunk_key_encoding": {"name": "default", "configuration": {"separator": "/"}},
+        "fill_value": fill_value,
+        "codecs": [{"name": "bytes", "configuration": {"endian": "little"}}, {"name": "crc32c"}],
+        "attributes": attributes,
+    }
+
+
 @dataclass(frozen=True)
 class StoredArray:
     """A one-dimensional array of a store: where its chunks are and how they are checked."""
@@ -223,17 +240,7 @@ class StoredArray:
 
     def metadata(self, attributes: dict[str, Any], fill_value: object) -> dict[str, Any]:
         """The array's zarr.json."""
-        return {
-            "zarr_format": 3,
-            "node_type": "array",
-            "shape": [self.length],
-            "data_type": self.dtype.name,
-            "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": [self.chunk]}},
-            "chunk_key_encoding": {"name": "default", "configuration": {"separator": "/"}},
-            "fill_value": fill_value,
-            "codecs": [{"name": "bytes", "configuration": {"endian": "little"}}, {"name": "crc32c"}],
-            "attributes": attributes,
-        }
+        return array_metadata([self.length], [self.chunk], self.dtype, attributes, fill_value)
 
     def read_chunk(self, number: int) -> NDArray[Any]:
         """A chunk without its padding, or DamagedStore."""

@@ -56,11 +56,16 @@ class _ArrayWriter:
         (self._folder / "zarr.json").write_bytes(_array_metadata(self._kind, length, self._limit))
 
     def _write(self, chunk: NDArray[Any]) -> None:
-        body = chunk.astype(chunk.dtype.newbyteorder("<"), copy=False)
-        with open(self._folder / "c" / str(self._written), "wb") as file:
-            file.write(body.data)
-            file.write(int(google_crc32c.value(body)).to_bytes(4, "little"))
+        write_chunk(self._folder / "c" / str(self._written), chunk)
         self._written += 1
+
+
+def write_chunk(path: Path, chunk: NDArray[Any]) -> None:
+    """Write the bytes of a chunk, and their checksum."""
+    body = np.ascontiguousarray(chunk, chunk.dtype.newbyteorder("<")).ravel()
+    with open(path, "wb") as file:
+        file.write(body.data)
+        file.write(int(google_crc32c.value(body)).to_bytes(4, "little"))
 
 
 @lru_cache(4096)

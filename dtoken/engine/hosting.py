@@ -10,8 +10,8 @@ from dtoken.data.store import ShardStore
 from dtoken.engine.memory import Room
 from dtoken.engine.row_cache import RowCache, unit_rows
 from dtoken.engine.stream import Stream
-from dtoken.problem.hosted import HostedRows, add_values, host
-from dtoken.problem.kernels import compensated
+from dtoken.problem.hosted import HostedRows, add_node_values, add_values, host
+from dtoken.problem.kernels import compensated_sums
 from dtoken.problem.losses import Loss
 from dtoken.problem.shards import Shards
 
@@ -48,24 +48,25 @@ class Hosting:
         self.stream.over_all_rows(begin, whole_nodes=not (method.draws_samples or method.phases))
         return nodes, tokens
 
-    def values(self, models: Vector, in_parallel: Map = map) -> Vector:
-        """f_i(theta) of every hosted node (rows) and model (columns), without regulariser."""
-        rows = self.rows
-        totals = np.zeros((len(rows.w), len(models), 2))
+    def values(self, models: Vector, in_parallel: Map | None = None) -> Vector:
+        """f_i(theta) of every hosted node (rows) and model (columns), without regulariser.
 
-        def of_node(i: int) -> None:
-            for k, theta in enumerate(models):
-                add_values(rows, rows.first[i], rows.first[i + 1], theta, totals[i, k])
+        ``in_parallel`` has several threads for it; None: this one does it all, in one call where rows are in memory.
+        """
+        rows, models, count = self.rows, np.ascontiguousarray(models), len(self.rows.w)
+        totals = np.zeros((count, len(models), 2))
+        each = in_parallel or map
 
         def of_part(i: int, first: int, stop: int) -> None:
-            list(in_parallel(lambda k: add_values(rows, first, stop, models[k], totals[i, k]), range(len(models))))
+            list(each(lambda k: add_values(rows, first, stop, models[k], totals[i, k]), range(len(models))))
 
-        if self.stream is None:
-            list(in_parallel(of_node, range(len(rows.w))))
-        else:
+        if self.stream is not None:
             self.stream.over_all_rows(of_part)
-        sums = np.array([[compensated(total) for total in node] for node in totals])
-        return np.asarray(rows.w[:, None] * sums)
+        elif in_parallel is None:
+            add_node_values(rows, 0, count, models, totals)
+        else:
+            list(in_parallel(lambda i: add_node_values(rows, i, i + 1, models, totals), range(count)))
+        return np.asarray(rows.w[:, None] * compensated_sums(totals))
 
     def close(self) -> None:
         """End reading."""

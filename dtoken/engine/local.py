@@ -130,7 +130,8 @@ class LocalEngine:
 
     def measure(self, t: float, theta_star: Vector) -> Measurement:
         """Measure the estimates at time ``t``."""
-        return measure_models(lambda models: self._hosting.values(models, self._map), self.models(t), theta_star)
+        in_parallel = self._map if len(self._slots) > 1 else None
+        return measure_models(lambda models: self._hosting.values(models, in_parallel), self.models(t), theta_star)
 
     def part(self, *, copy: bool = True) -> Part:
         """A copy of the state, or the state itself."""
@@ -154,6 +155,8 @@ class LocalEngine:
         self.restore([read_part(part) for part in parts])
 
     def _map(self, function: Callable[[Any], T], items: Iterable[Any]) -> list[T]:
+        if len(self._slots) == 1:  # handing over to another thread would take longer than many a step
+            return list(map(function, items))
         return list(self._pool.map(function, items))
 
     def __enter__(self) -> Self:

@@ -9,7 +9,7 @@ import numpy as np
 
 from dtoken.algorithms.contract import Models, Vector
 from dtoken.engine.experiment import Experiment
-from dtoken.problem.kernels import squared_norm
+from dtoken.problem.kernels import squared_distances
 from dtoken.schedule.clock import Clock
 
 
@@ -50,7 +50,7 @@ class Measurement(NamedTuple):
 
 def measure_models(values: Callable[[Vector], Vector], models: Models, theta_star: Vector) -> Measurement:
     """Measure the models of the hosted nodes and of all tokens; ``values`` gives f_i of hosted nodes at models."""
-    tokens = models.tokens
+    tokens = np.ascontiguousarray(models.tokens)
     if (tokens == tokens[0]).all():  # as after an all-reduce: once is enough
         tokens = tokens[:1]
     mean = tokens.sum(axis=0) / len(tokens)
@@ -58,10 +58,10 @@ def measure_models(values: Callable[[Vector], Vector], models: Models, theta_sta
     found = values(different)
     return Measurement(
         values=np.broadcast_to(found, (len(found), len(tokens))),
-        node_spread=np.array([squared_norm(theta - mean) for theta in models.nodes]),
-        token_spread=np.array([squared_norm(theta - mean) for theta in tokens]),
-        squares=np.array([squared_norm(theta) for theta in tokens]),
-        distances=np.array([squared_norm(theta - theta_star) for theta in tokens]),
+        node_spread=squared_distances(np.ascontiguousarray(models.nodes), mean),
+        token_spread=squared_distances(tokens, mean),
+        squares=squared_distances(tokens, np.zeros_like(mean)),
+        distances=squared_distances(tokens, theta_star),
         failure=models.failure,
     )
 

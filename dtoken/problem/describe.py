@@ -72,7 +72,7 @@ def describe(
     meta = store.meta
     problem = FiniteSum(store, get_loss(loss or ("logistic" if meta.classes else "squared")), sigma)
     stage("measuring rows")
-    facts = row_facts(problem)
+    facts = row_facts(problem, cache=False)
     used = facts.rows - facts.empty
     nonempty = facts.q_min[used > 0]
     largest_sum = float(sum_smoothness(problem, facts).max())

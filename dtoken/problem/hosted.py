@@ -91,6 +91,16 @@ def add_values(rows: HostedRows, first: int, stop: int, theta: NDArray[np.float6
 
 
 @compiled
+def add_node_values(
+    rows: HostedRows, first: int, stop: int, models: NDArray[np.float64], totals: NDArray[np.float64]
+) -> None:
+    """Add the losses of the nodes from ``first`` to before ``stop`` at all models to compensated pairs (n, K, 2)."""
+    for i in range(first, stop):
+        for k in range(len(models)):
+            add_values(rows, rows.first[i], rows.first[i + 1], models[k], totals[i, k])
+
+
+@compiled
 def node_value(rows: HostedRows, i: int, theta: NDArray[np.float64]) -> float:
     """f_i(theta), without regulariser."""
     total = np.zeros(2)

@@ -142,6 +142,30 @@ def squared_norm(x: Floats) -> float:
 
 
 @compiled
+def squared_distances(points: Floats, centre: Floats) -> Floats:
+    """||x - centre||^2 of every row of ``points``, with the bits of `squared_norm`."""
+    out = np.empty(len(points))
+    total = np.empty(2)
+    for i in range(len(points)):
+        total[:] = 0.0
+        for k in range(len(centre)):
+            difference = points[i, k] - centre[k]
+            add_compensated(total, difference * difference)
+        out[i] = compensated(total)
+    return out
+
+
+@compiled
+def compensated_sums(totals: Floats) -> Floats:
+    """The sums that pairs (n, K, 2) stand for."""
+    out = np.empty(totals.shape[:2])
+    for i in range(len(totals)):
+        for k in range(totals.shape[1]):
+            out[i, k] = compensated(totals[i, k])
+    return out
+
+
+@compiled
 def squared_norms(data: Floats, indptr: Offsets, out: Floats) -> None:
     """Write q_j = ||a_j||^2 of every row to ``out``."""
     for j in range(len(out)):

@@ -67,6 +67,15 @@ def optimum(problem: FiniteSum, *, cache: bool = True) -> Optimum:
     return Optimum(arrays["theta"], objective, norm, relative, error, int(iterations))
 
 
+def start_objective(problem: FiniteSum) -> float:
+    """F(0), where tokens begin; the same for every sigma, computed once per store."""
+
+    def compute() -> dict[str, Vector]:
+        return {"objective": np.array([problem.objective(np.zeros(problem.d))])}
+
+    return float(cached(problem.shards.path, f"start-{problem.loss.name}", compute)["objective"][0])
+
+
 class _Point(NamedTuple):
     theta: Vector
     objective: float

@@ -39,8 +39,8 @@ class RowFacts(NamedTuple):
     q_sum: Vector  # (n,)
 
 
-def row_facts(problem: FiniteSum) -> RowFacts:
-    """Facts about the rows of every node, in one pass.
+def row_facts(problem: FiniteSum, *, cache: bool = True) -> RowFacts:
+    """Facts about the rows of every node, in one pass; computed once per store.
 
     Examples
     --------
@@ -65,14 +65,13 @@ def row_facts(problem: FiniteSum) -> RowFacts:
             return len(q), 0.0, 0.0, 0.0, 0.0
         return len(q) - len(used), used.min(), used.mean(), used.max(), used.sum()
 
-    empty, *statistics = zip(*in_order(of_node, problem.n, problem.threads), strict=True)
+    def compute() -> dict[str, Vector]:
+        return {"statistics": np.array(list(in_order(of_node, problem.n, problem.threads)), np.float64).T}
+
     shards = problem.shards
-    return RowFacts(
-        np.array(shards.node_rows, dtype=np.int64),
-        np.array(empty, dtype=np.int64),
-        np.array(shards.node_nonzeros, dtype=np.int64),
-        *(np.array(column, dtype=np.float64) for column in statistics),
-    )
+    empty, *statistics = cached(shards.path if cache else None, "rows", compute)["statistics"]
+    rows, nonzeros = np.array(shards.node_rows, np.int64), np.array(shards.node_nonzeros, np.int64)
+    return RowFacts(rows, empty.astype(np.int64), nonzeros, *statistics)
 
 
 def sum_smoothness(problem: FiniteSum, facts: RowFacts | None = None) -> Vector:

@@ -6,7 +6,7 @@ from contextlib import suppress
 from typing import Any
 
 from dtoken.cluster import processors
-from dtoken.config.hydra import settings_of
+from dtoken.config.hydra import settings_of, settings_to_run
 from dtoken.config.settings import Settings
 from dtoken.data.build import Watcher
 from dtoken.data.ingest import store_key
@@ -19,9 +19,7 @@ from dtoken.problem.optimum import optimum
 
 def check_job(config: Any) -> None:
     """Refuse what cannot run, as far as that is known without the data."""
-    if config.theory == "only":
-        raise InputError("theory=only is in a configuration file; give it on the command line")
-    check_run(settings_of(config))
+    check_run(settings_to_run(config))
 
 
 def prepare_jobs(configs: Iterable[Any], watcher: Watcher | None = None) -> None:

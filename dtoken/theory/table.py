@@ -68,6 +68,11 @@ class Prediction:
         """What costs to an accuracy are."""
         return ABOUT if self.bound is None else BOUNDS
 
+    @property
+    def proved(self) -> bool:
+        """Whether the theory covers what is run: independent visits, and no heuristic step size."""
+        return self.basis.startswith("proved")
+
     def steps(self, factor: float = math.e, rate: float | None = None) -> float | None:
         """Steps until the squared error (or the suboptimality) has fallen by ``factor``."""
         rate = self.rate if rate is None else rate

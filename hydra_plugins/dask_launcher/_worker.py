@@ -19,14 +19,13 @@ from typing import Any, NamedTuple
 import cloudpickle
 from distributed import Worker, WorkerPlugin
 from filelock import FileLock, Timeout
-from hydra.core.hydra_config import HydraConfig
 from hydra.core.singleton import Singleton
-from hydra.core.utils import JobReturn, JobStatus, run_job, setup_globals
+from hydra.core.utils import JobReturn, JobStatus, setup_globals
 from hydra.experimental.callback import Callback
 from hydra.types import HydraContext, TaskFunction
 
 from hydra_plugins.dask_launcher._allocator import give_back, keep_memory
-from hydra_plugins.dask_launcher._compose import unpacked
+from hydra_plugins.dask_launcher._job import run_job
 from hydra_plugins.dask_launcher._records import DONE, FAILED, LEFT, RECORDS, RUNNING, now, write_record
 from hydra_plugins.dask_launcher._stopping import JOB
 
@@ -163,19 +162,11 @@ def run_task(token: str, task: Task) -> Outcome:
 
 def _run(shared: Shared, task: Task) -> JobReturn:
     Singleton.set_state(shared.singletons)
-    config = unpacked(task.config)
-    HydraConfig.instance().set_config(config)
     callbacks = type(shared.context.callbacks)()
     callbacks.callbacks = [*shared.context.callbacks.callbacks, _NoEcho()]
     with _environment(shared.env):
         try:
-            return run_job(
-                hydra_context=HydraContext(config_loader=shared.context.config_loader, callbacks=callbacks),
-                task_function=shared.task,
-                config=config,
-                job_dir_key="hydra.sweep.dir",
-                job_subdir_key="hydra.sweep.subdir",
-            )
+            return run_job(shared.task, task.config, HydraContext(shared.context.config_loader, callbacks))
         except BaseException as error:  # what Hydra does not catch: an exit, or a callback or directory that failed
             failed = JobReturn(status=JobStatus.FAILED, working_dir=os.getcwd())
             failed.return_value = error

@@ -1,0 +1,45 @@
+"""Arrays on disk are what other tools read as a zarr group, and what was damaged is noticed."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import zarr
+
+from dtoken.engine import arrays
+
+CONTENT = {
+    "tokens": np.linspace(0.0, 1.0, 24).reshape(3, 8),
+    "below/count": np.arange(40),
+    "flags": np.array([True, False]),
+    "none": np.zeros((3, 0)),
+}
+
+
+@pytest.mark.parametrize("chunk_bytes", [1 << 23, 100])
+def test_zarr_reads_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, chunk_bytes: int) -> None:
+    monkeypatch.setattr(arrays, "CHUNK_BYTES", chunk_bytes)
+    arrays.write_arrays(tmp_path / "all", CONTENT, {"note": 7})
+    group = zarr.open_group(tmp_path / "all", mode="r")
+    assert dict(group.attrs) == {"note": 7, "arrays": sorted(CONTENT)}
+    assert {name for name, _ in group.members(max_depth=None)} == {*CONTENT, "below"}
+    for name, array in CONTENT.items():
+        stored = group[name]
+        assert isinstance(stored, zarr.Array)
+        assert stored.dtype == array.dtype
+        assert stored.nchunks_initialized == stored.nchunks
+        np.testing.assert_array_equal(np.asarray(stored), array)
+    found, attributes = arrays.read_arrays(tmp_path / "all")
+    assert attributes["note"] == 7
+    for name, array in CONTENT.items():
+        np.testing.assert_array_equal(found[name], array)
+
+
+def test_a_changed_byte_is_noticed(tmp_path: Path) -> None:
+    arrays.write_arrays(tmp_path / "all", CONTENT)
+    chunk = tmp_path / "all/tokens/c/0/0"
+    content = bytearray(chunk.read_bytes())
+    content[5] ^= 1
+    chunk.write_bytes(content)
+    with pytest.raises(ValueError, match=r"[Cc]hecksum"):
+        np.asarray(zarr.open_group(tmp_path / "all", mode="r")["tokens"])

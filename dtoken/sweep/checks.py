@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Iterable
 from contextlib import suppress
-from typing import Any
+from typing import Any, NamedTuple
 
 from dtoken.cluster import processors
 from dtoken.config.hydra import settings_of, settings_to_run
@@ -17,27 +17,39 @@ from dtoken.problem.losses import get_loss
 from dtoken.problem.optimum import optimum
 
 
-def check_job(config: Any) -> None:
-    """Refuse what cannot run, as far as that is known without the data."""
-    check_run(settings_to_run(config))
+class Shared(NamedTuple):
+    """What runs may have in common."""
+
+    data: str
+    loss: str
+    sigma: float
 
 
-def prepare_jobs(configs: Iterable[Any], watcher: Watcher | None = None) -> None:
-    """Ingest each dataset, and compute each optimum, that several runs need: else they would wait for each other."""
-    stores: Counter[str] = Counter()
-    problems: Counter[tuple[str, str, float]] = Counter()
-    first: dict[tuple[str, str, float], Settings] = {}
-    for config in configs:
-        settings = settings_of(config)
-        key = f"{settings.store} {store_key(settings.source, settings.partition, settings.labels)}"
-        problem = (key, settings.problem.loss, settings.problem.sigma)
-        stores[key] += 1
-        problems[problem] += 1
-        first.setdefault(problem, settings)
-    for problem, settings in first.items():
-        if stores[problem[0]] < 2:
+def check_job(config: Any) -> Shared:
+    """Refuse what cannot run, as far as that is known without the data; say what it may share with other runs."""
+    settings = settings_to_run(config)
+    check_run(settings)
+    return _shared(settings)
+
+
+def _shared(settings: Settings) -> Shared:
+    data = f"{settings.store} {store_key(settings.source, settings.partition, settings.labels)}"
+    return Shared(data, settings.problem.loss, settings.problem.sigma)
+
+
+def prepare_jobs(kinds: Iterable[tuple[Any, int]], watcher: Watcher | None = None) -> None:
+    """Ingest each dataset, and compute each optimum, that several runs need: else they would wait for each other.
+
+    ``kinds`` has a configuration for each thing that runs share, and how many they are.
+    """
+    runs = [(settings_of(config), count) for config, count in kinds]
+    of_data: Counter[str] = Counter()
+    for settings, count in runs:
+        of_data[_shared(settings).data] += count
+    for settings, count in runs:
+        if of_data[_shared(settings).data] < 2:
             continue
         store, _ = open_data(settings, watcher)
-        if problems[problem] > 1:  # nothing of a method's own code runs here: it might take this process with it
+        if count > 1:  # nothing of a method's own code runs here: it might take this process with it
             with suppress(InputError, RunError):  # the runs will say so themselves
                 optimum(FiniteSum(store, get_loss(settings.problem.loss), settings.problem.sigma, threads=processors()))

@@ -7,9 +7,14 @@ import pickle
 import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import cached_property
 from typing import Any
 
+from hydra._internal.config_loader_impl import get_overrides_dirname
 from hydra.core.hydra_config import HydraConfig
+from hydra.core.override_parser.overrides_parser import OverridesParser
+from hydra.core.override_parser.types import Override
+from hydra.errors import ConfigCompositionException
 from hydra.types import HydraContext
 from omegaconf import DictConfig, OmegaConf, open_dict, read_write
 from omegaconf.errors import OmegaConfBaseException
@@ -18,52 +23,105 @@ PLACEHOLDER = "-"  # for what depends on where and when a job runs
 
 
 class Compositions:
-    """Composes jobs, and remembers what the sweeper has composed when it checked them: that costs most of the time.
+    """Composes jobs.
 
-    Only bytes are kept, a few kB for each job, and only until the job is launched. Jobs that differ in values alone,
-    not in their choice of configuration groups, share all work before these; Hydra would read every file again.
+    Hydra takes tens of milliseconds for each. Jobs that differ in values alone, not in their choice of configuration
+    groups, share all that Hydra does before it sets values: only that is done for each of them.
     """
 
     def __init__(self, context: HydraContext, config: DictConfig) -> None:
         self._loader: Any = context.config_loader
         self._config = config
-        self._kept: dict[tuple[str, ...], bytes] = {}
-        self._repository: Any = None
+        self._bases: dict[tuple[str, ...], bytes] = {}  # by the words that choose groups
+        self._words: dict[str, Override] = {}
+        self._parser = OverridesParser.create()
 
-    def remember(self) -> None:
-        """Keep from now on what is composed."""
-        compose, merge = self._loader.load_sweep_config, self._loader._compose_config_from_defaults_list
-        merged: dict[str, bytes] = {}
-
-        def remembering(master_config: DictConfig, sweep_overrides: list[str]) -> DictConfig:
-            config: DictConfig = compose(master_config, sweep_overrides)
-            self._kept[tuple(sweep_overrides)] = packed(config)
-            return config
-
-        def merging_once(defaults: list[Any], repo: Any) -> DictConfig:
-            choices = repr((defaults, _places(repo)))
-            if choices not in merged:
-                merged[choices] = pickle.dumps(merge(defaults, _Copies(repo)))
-            config: DictConfig = pickle.loads(merged[choices])
-            return config
-
-        self._repository, self._loader.repository = self._loader.repository, _ReadOnce(self._loader.repository)
-        self._loader._compose_config_from_defaults_list = merging_once
-        self._loader.load_sweep_config = remembering
+    def defer(self) -> None:
+        """Let the sweeper not compose jobs in order to check them, in silence: they will be composed all the same."""
+        self._loader.load_sweep_config = lambda master_config, sweep_overrides: master_config
 
     def stop(self) -> None:
-        """Keep nothing any more; the loader is as it was, and can be pickled."""
-        if self._repository is not None:
-            self._loader.repository, self._repository = self._repository, None
-            del self._loader.load_sweep_config, self._loader._compose_config_from_defaults_list
+        """The loader is as it was, and can be pickled."""
+        self._loader.__dict__.pop("load_sweep_config", None)
 
-    def compose(self, overrides: Sequence[str]) -> DictConfig:
+    def compose(self, words: Sequence[str]) -> DictConfig:
         """The configuration of a job, with its ``hydra`` node."""
-        kept = self._kept.pop(tuple(overrides), None)
-        if kept is not None:
-            return unpacked(kept)
-        config: DictConfig = self._loader.load_sweep_config(self._config, list(overrides))
+        overrides = [self._parsed(word) for word in words]
+        if any(self._is_special(override) for override in overrides):
+            return self._by_hydra(words)
+        config = unpacked(self._base(tuple(word for word in words if self._is_group(self._words[word]))))
+        try:
+            self._loader._apply_overrides_to_config([one for one in overrides if not self._is_group(one)], config)
+        except OmegaConfBaseException as error:
+            raise ConfigCompositionException from error
+        task = config.hydra.overrides.task
+        task.clear()
+        for word in words:
+            task.append(word)
+        naming = config.hydra.job.config.override_dirname
+        config.hydra.job.override_dirname = get_overrides_dirname(
+            overrides=overrides, kv_sep=naming.kv_sep, item_sep=naming.item_sep, exclude_keys=naming.exclude_keys
+        )
         return config
+
+    def _by_hydra(self, words: Sequence[str]) -> DictConfig:
+        loader = type(self._loader)  # the instance may be told to do nothing
+        config: DictConfig = loader.load_sweep_config(self._loader, self._config, list(words))
+        return config
+
+    def _base(self, groups: tuple[str, ...]) -> bytes:
+        if groups not in self._bases:
+            with self._reading_once():
+                self._bases[groups] = packed(self._by_hydra(groups))
+        return self._bases[groups]
+
+    def _parsed(self, word: str) -> Override:
+        if word not in self._words:
+            self._words[word] = self._parser.parse_overrides([word])[0]
+        return self._words[word]
+
+    def _is_group(self, override: Override) -> bool:
+        return override.key_or_group in self._groups
+
+    def _is_special(self, override: Override) -> bool:
+        """Whether more than a value, or the choice of a group, hangs on a word."""
+        whole = self._is_group(override) and not isinstance(override.value(), str)
+        return whole or override.is_delete() or override.is_sweep_override() or override.is_hydra_override()
+
+    @cached_property
+    def _groups(self) -> "_Groups":
+        words = OmegaConf.to_container(self._config.hydra.overrides.hydra)  # among them may be where to look for files
+        name = self._config.hydra.job.config_name
+        return _Groups(self._loader._parse_overrides_and_create_caching_repo(name, words)[1])
+
+    @contextmanager
+    def _reading_once(self) -> Iterator[None]:
+        """Let the loader read every file only once, for as many choices of groups as there are."""
+        repository, merge = self._loader.repository, self._loader._compose_config_from_defaults_list
+        self._loader.repository = self._once
+        self._loader._compose_config_from_defaults_list = lambda defaults, repo: merge(defaults, _Copies(repo))
+        try:
+            yield
+        finally:
+            self._loader.repository = repository
+            del self._loader._compose_config_from_defaults_list
+
+    @cached_property
+    def _once(self) -> "_ReadOnce":
+        return _ReadOnce(self._loader.repository)
+
+
+class _Groups:
+    """The names of configuration groups, looked up once."""
+
+    def __init__(self, repository: Any) -> None:
+        self._repository = repository
+        self._known: dict[str, bool] = {}
+
+    def __contains__(self, name: str) -> bool:
+        if name not in self._known:
+            self._known[name] = bool(self._repository.group_exists(name))
+        return self._known[name]
 
 
 class _ReadOnce:

@@ -3,9 +3,10 @@
 import os
 import sys
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
 
@@ -36,6 +37,8 @@ class Plan:
     jobs: list[Job]  # in the order of the batch
     todo: list[Job]  # those that are not done
     configs: dict[int, bytes]  # of those, by index; forgotten when a job is over
+    alike: dict[Any, list[int]]  # indices of those, by what the application's check said of them
+    wrong: list[tuple[Job, Exception]]  # those that the check refused
 
 
 def open_manifest(directory: Path, resume: bool) -> Manifest:
@@ -44,11 +47,14 @@ def open_manifest(directory: Path, resume: bool) -> Manifest:
     if found is not None:
         believe_records(found)
         return found
-    if not resume:
-        for record in (directory / RECORDS).glob("*.json"):  # of a sweep that is about to be overwritten
-            if record.stem.isdigit():
-                record.unlink(missing_ok=True)
     return Manifest(directory, list(sys.argv), os.getcwd(), now())
+
+
+def discard_records(directory: Path) -> None:
+    """Forget the jobs of a sweep that is about to be overwritten."""
+    for record in (directory / RECORDS).glob("*.json"):
+        if record.stem.isdigit():
+            record.unlink(missing_ok=True)
 
 
 class Planner:
@@ -63,18 +69,32 @@ class Planner:
         self._folders = {job.folder for job in manifest.jobs}
         self._indices = {job.index for job in manifest.jobs}
 
-    def plan(self, batch: Sequence[Sequence[str]], first: int, compositions: Compositions) -> Plan:
-        """Take up the jobs of a batch into the manifest."""
+    def plan(
+        self,
+        batch: Sequence[Sequence[str]],
+        first: int,
+        compositions: Compositions,
+        check: Callable[[DictConfig], Any] | None = None,
+        watched: Callable[[Sequence[Sequence[str]]], Iterable[Sequence[str]]] = iter,
+    ) -> Plan:
+        """Take up the jobs of a batch into the manifest; let the application ``check`` those that are to run."""
         ignore = not_swept(self._ignore, batch)
-        jobs, configs = [], {}
-        for number, overrides in enumerate(batch, first):
+        plan = Plan([], [], {}, {}, [])
+        for number, overrides in enumerate(watched(batch), first):
             config = compositions.compose(overrides)
             job = self._find(identity(config, ignore), config, number)
-            jobs.append(job)
-            if job.status in TO_DO:
-                job.status, job.error = WAITING, None
-                configs[job.index] = packed(config)
-        return Plan(jobs, [job for job in jobs if job.index in configs], configs)
+            plan.jobs.append(job)
+            if job.status not in TO_DO:
+                continue
+            job.status, job.error = WAITING, None
+            plan.todo.append(job)
+            plan.configs[job.index] = packed(config)
+            try:
+                kind = job.index if check is None else check(config)
+                plan.alike.setdefault(kind, []).append(job.index)
+            except Exception as error:
+                plan.wrong.append((job, error))
+        return plan
 
     def _find(self, id: str, config: DictConfig, number: int) -> Job:
         if self._known[id]:

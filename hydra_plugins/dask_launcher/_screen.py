@@ -3,13 +3,14 @@
 import json
 import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 from rich.console import Console, Group
 from rich.live import Live
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
@@ -21,6 +22,7 @@ PROGRESS = "progress.json"  # what a job may write into its folder: {"text": ...
 FAILURES_SHOWN, JOBS_SHOWN = 20, 8
 REFRESH_SECONDS = 0.5
 MOST_BAR = 30  # letters
+T = TypeVar("T")
 
 
 def say(text: str, name: str = "") -> None:
@@ -123,6 +125,14 @@ def read_progress(directory: Path, job: Job) -> dict[str, Any]:
     except (OSError, ValueError):
         return {}
     return found if isinstance(found, dict) else {}
+
+
+def watched(items: Sequence[T], doing: str) -> Iterator[T]:
+    """The items, with a bar on standard error that says how far it is; silent where nobody watches."""
+    console = Console(stderr=True)
+    columns = (MofNCompleteColumn(), TextColumn("{task.description}"), BarColumn(MOST_BAR))
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
+        yield from bar.track(items, description=doing)
 
 
 class Screen:

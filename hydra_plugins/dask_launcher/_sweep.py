@@ -19,10 +19,10 @@ from omegaconf import DictConfig, OmegaConf
 
 from hydra_plugins.dask_launcher._cluster import cluster_of, waits, with_logs
 from hydra_plugins.dask_launcher._compose import Compositions, give_number, swept_keys, unpacked
-from hydra_plugins.dask_launcher._plan import Plan, Planner, open_manifest
+from hydra_plugins.dask_launcher._plan import Plan, Planner, discard_records, open_manifest
 from hydra_plugins.dask_launcher._records import DONE, RUNNING, TO_DO, WAITING, Job, Manifest, only_driver, read_record
 from hydra_plugins.dask_launcher._returned import Returned
-from hydra_plugins.dask_launcher._screen import Screen, closing, opening, say, short
+from hydra_plugins.dask_launcher._screen import Screen, closing, opening, say, short, watched
 from hydra_plugins.dask_launcher.cluster import Cluster, LocalWorkers, fork_server
 from hydra_plugins.dask_launcher.config import DaskLauncherConf
 from hydra_plugins.dask_launcher.errors import Interrupted, JobDied, SweepError
@@ -84,7 +84,7 @@ class Sweep:
 
     def __post_init__(self) -> None:
         self.compositions = Compositions(self.context, self.config)
-        self.compositions.remember()
+        self.compositions.defer()
         if isinstance(self.options.cluster, LocalWorkers) and self.options.dry_run is None:
             fork_server.start()
 
@@ -96,7 +96,7 @@ class Sweep:
         except ValueError as error:
             raise SweepError(str(error)) from error
         finally:
-            self.compositions.remember()  # for the next batch
+            self.compositions.defer()  # for the next batch
 
     def _launch(self, batch: Sequence[Sequence[str]], first: int) -> Sequence[JobReturn]:
         setup_globals()
@@ -106,13 +106,14 @@ class Sweep:
         with only_driver(directory):
             manifest = self._manifest or open_manifest(directory, self.options.resume)
             planner = Planner(manifest, sweep_dir, self.options.resume, self.options.ignore)
-            plan = planner.plan(batch, first, self.compositions)
-            self._check(plan)
+            plan = self._plan(planner, batch, first)
             if self.options.dry_run is not None:
                 configs = (unpacked(plan.configs[job.index]) for job in plan.todo)
                 cluster = with_logs(self.options.cluster, directory)
                 get_method(self.options.dry_run)(plan.jobs, zip(plan.todo, configs, strict=True), cluster)
                 return [JobReturn(status=JobStatus.COMPLETED) for _ in plan.jobs]
+            if self._manifest is None and not self.options.resume:
+                discard_records(directory)
             self._manifest = manifest
             manifest.save()
             say(opening(len(plan.jobs), len(plan.todo), Path(sweep_dir), self.options.check is not None))
@@ -124,28 +125,26 @@ class Sweep:
                     say(self._hint(sweep_dir), "resume")
             return [self._returned(job, words, values, sweep_dir) for job, words in zip(plan.jobs, batch, strict=True)]
 
-    def _check(self, plan: Plan) -> None:
-        """Let the application look at all configurations before anything happens."""
-        if self.options.check is None:
-            return
-        check, wrong = get_method(self.options.check), []
-        swept = swept_keys([job.overrides for job in plan.jobs])
-        for job in plan.todo:
-            try:
-                check(unpacked(plan.configs[job.index]))
-            except Exception as error:
-                wrong.append(f"{short(job, swept)}: {error}".removeprefix(": ").rstrip("."))
-        if wrong:
-            more = f"; and {len(wrong) - COMPLAINTS_SHOWN} more" if len(wrong) > COMPLAINTS_SHOWN else ""
-            count = f"{len(wrong)} of {len(plan.jobs)} jobs cannot run, so nothing was started"
-            raise SweepError(f"{count}: {'; '.join(wrong[:COMPLAINTS_SHOWN])}{more}")
+    def _plan(self, planner: Planner, batch: Sequence[Sequence[str]], first: int) -> Plan:
+        """Compose all jobs and let the application look at them before anything happens."""
+        check = None if self.options.check is None else get_method(self.options.check)
+        plan = planner.plan(batch, first, self.compositions, check, partial(watched, doing="configurations checked"))
+        if plan.wrong:
+            swept, shown = swept_keys([job.overrides for job in plan.jobs]), plan.wrong[:COMPLAINTS_SHOWN]
+            texts = [f"{short(job, swept)}: {error}".removeprefix(": ").rstrip(".") for job, error in shown]
+            more = f"; and {len(plan.wrong) - len(shown)} more" if len(plan.wrong) > len(shown) else ""
+            count = f"{len(plan.wrong)} of {len(plan.jobs)} jobs cannot run, so nothing was started"
+            raise SweepError(f"{count}: {'; '.join(texts)}{more}")
+        return plan
 
     def _run(self, manifest: Manifest, plan: Plan) -> dict[int, tuple[Any, str | None]]:
         """Run what is to be done; what the jobs returned, by index."""
         with _terminable():
             try:
                 if self.options.prepare is not None:
-                    get_method(self.options.prepare)(unpacked(plan.configs[job.index]) for job in plan.todo)
+                    kinds = plan.alike.values()
+                    prepare = get_method(self.options.prepare)
+                    prepare([(unpacked(plan.configs[indices[0]]), len(indices)) for indices in kinds])
                 return self._run_on_cluster(manifest, plan)
             except BaseException as error:
                 for job in plan.todo:
@@ -220,7 +219,7 @@ class Sweep:
         )
 
     def _compose_again(self, words: Sequence[str], job: Job, sweep_dir: str) -> DictConfig:
-        config: DictConfig = self.context.config_loader.load_sweep_config(self.config, list(words))
+        config = self.compositions.compose(words)
         give_number(config, job.index, sweep_dir, job.folder)
         OmegaConf.update(
             config, "hydra.runtime.output_dir", str(Path(sweep_dir).absolute() / job.folder), force_add=True

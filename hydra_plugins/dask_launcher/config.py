@@ -39,10 +39,11 @@ class DaskLauncherConf:
     ignore: list[str] = field(default_factory=list)
 
     # Function, as package.module.name, that is given the configuration of each job before anything starts; what it
-    # raises refuses the sweep
+    # raises refuses the sweep, and what it returns says which jobs are alike
     check: str | None = None
 
-    # Function that is given the configurations of all jobs that will run, in this process, before the first one starts
+    # Function that is given, in this process and before the first job starts, one configuration and the number of jobs
+    # for each value that check returned
     prepare: str | None = None
 
     # Function that is given, in place of all that, the jobs, their configurations and the cluster; nothing is run

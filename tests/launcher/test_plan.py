@@ -1,7 +1,7 @@
 """Identity, folders, manifest and lock of a sweep, without running anything."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -28,6 +28,7 @@ from hydra_plugins.dask_launcher._records import (
     write_record,
 )
 from hydra_plugins.dask_launcher.cluster import Jobs, Scheduler
+from tests.launcher.conftest import Sweeps
 
 SUBDIR = "${hydra.job.num}"
 
@@ -177,6 +178,7 @@ def test_jobs_are_composed_as_hydra_composes_them(loader: ConfigLoaderImpl, tmp_
         ["method=slow", "seed=2", "method.tokens=3"],
         ["method=fast", "+mine.own=[1,{a: 2}]", "~seed"],
         ["method=fast", "place=there", "hydra.job.chdir=true"],
+        ["seed=3", "place=there", "method.name='a, b'", "+note=${seed}"],
         ["place=there"],
         ["place=there", f"hydra.searchpath=[file://{tmp_path}/more]"],
         ["+method@other=fast", "hydra/job_logging=disabled"],
@@ -188,29 +190,58 @@ def test_jobs_are_composed_as_hydra_composes_them(loader: ConfigLoaderImpl, tmp_
     expected = [loader.load_sweep_config(master, words) for words in jobs]
     compositions = Compositions(HydraContext(loader, Callbacks()), master)
     untouched = loader.repository
-    compositions.remember()
     for _ in range(2):  # the second time from memory
         for words, config in zip(jobs, expected, strict=True):
-            found = loader.load_sweep_config(master, words)
+            found = compositions.compose(words)
             assert found == config
             assert OmegaConf.to_yaml(found) == OmegaConf.to_yaml(config)
             assert OmegaConf.is_struct(found)
             found.method.tokens = 7  # must not show in the next one
-    compositions.stop()
     assert loader.repository is untouched
-    assert not {"load_sweep_config", "_compose_config_from_defaults_list"} & set(vars(loader))
-    assert [compositions.compose(words) for words in jobs] == expected
+    assert "_compose_config_from_defaults_list" not in vars(loader)
 
 
 def test_a_wrong_job_is_refused_in_the_words_of_hydra(loader: ConfigLoaderImpl) -> None:
     master = loader.load_configuration("config", [], RunMode.MULTIRUN)
     compositions = Compositions(HydraContext(loader, Callbacks()), master)
-    for words in (["method=none"], ["seeds=1"]):
+    for words in (["method=none"], ["seeds=1"], ["+seed=1"], ["seed=1,2"], ["method={name: x}", "method.no=1"]):
         with pytest.raises(ConfigCompositionException) as plain:
             loader.load_sweep_config(master, words)
-        compositions.remember()
         for _ in range(2):
             with pytest.raises(ConfigCompositionException) as found:
-                loader.load_sweep_config(master, words)
+                compositions.compose(words)
             assert str(found.value) == str(plain.value)
-        compositions.stop()
+
+
+def test_the_application_sees_each_job_that_is_to_run_once(tmp_path: Path) -> None:
+    plan(tmp_path, "1")
+    seen: list[str] = []
+    watched: list[str] = []
+
+    def check(config: DictConfig) -> bool:
+        seen.append(config.a)
+        if config.a == "a=4":
+            raise ValueError("no four")
+        return config.a == "a=2"
+
+    def watch(batch: Sequence[Sequence[str]]) -> Iterator[Sequence[str]]:
+        for words in batch:
+            yield words
+            watched.append(words[0])
+
+    batch = [[f"a={value}"] for value in "12345"]
+    planner = Planner(open_manifest(tmp_path, resume=True), "all", True, [])
+    found = planner.plan(batch, 0, Fixed(), check, watch)  # type: ignore[arg-type]
+    assert seen == ["a=2", "a=3", "a=4", "a=5"]
+    assert watched == ["a=1", "a=2", "a=3", "a=4", "a=5"]
+    assert found.alike == {True: [1], False: [2, 4]}
+    assert [(job.index, str(error)) for job, error in found.wrong] == [(3, "no four")]
+
+
+def test_a_refused_sweep_leaves_the_records_of_the_one_before(sweeps: Sweeps) -> None:
+    assert sweeps.run("+what=good").status == 0
+    before = (sweeps.folder / "all/.jobs/0.json").read_text()
+    ended = sweeps.run("+what=good", "nothing=1")
+    assert ended.status != 0
+    assert "Could not override 'nothing'" in ended.err
+    assert (sweeps.folder / "all/.jobs/0.json").read_text() == before

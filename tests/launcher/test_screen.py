@@ -1,6 +1,7 @@
 """What a sweep shows while it runs."""
 
 import io
+import re
 from pathlib import Path
 
 import pytest
@@ -24,3 +25,15 @@ def test_the_bar_and_the_time_that_is_left_are_one_line(
     head, job = output.getvalue().splitlines()
     assert "120/231 done   1 running   10 failed   100 waiting   ETA 10:02:10" in head
     assert "#120" in job
+
+
+def test_checking_shows_how_far_it_is_where_somebody_watches(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert list(_screen.watched([1, 2, 3], "configurations checked")) == [1, 2, 3]
+    assert capsys.readouterr().err == ""
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("TERM", "xterm")
+    assert list(_screen.watched([1, 2, 3], "configurations checked")) == [1, 2, 3]
+    text = capsys.readouterr().err
+    assert "3/3 configurations checked" in re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", text)

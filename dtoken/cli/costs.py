@@ -1,35 +1,26 @@
 """The closing table of a sweep: what each method needed, over its seeds."""
 
 import math
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dtoken.cli.lines import FIRST, aligned, amounts, headings
 
 if TYPE_CHECKING:
     from dtoken.report.costs import Reached
+    from dtoken.report.study import Study
 
 COLUMNS = ("jumps", "messages", "gradients", "time", "wall")
 MOST_ROWS = 24  # fit on a screen; the report has them all
 
 
-def cost_table(directory: Path) -> list[str]:
+def cost_table(study: "Study") -> list[str]:
     """Median over seeds of what it took to stay below the accuracy that the report shows first; empty: no run does."""
-    from dtoken.report.cells import cells_of, describe
-    from dtoken.report.costs import accuracies_of, reached, shown_accuracy
+    from dtoken.report.cells import describe
     from dtoken.report.sentences import intervals, seeds
-    from dtoken.sweep.collect import read_trajectory
-    from dtoken.sweep.runs import find_runs
 
-    sweep = cells_of(find_runs([directory]))
-    wanted = accuracies_of(sweep, None)
-    table = []
-    for cell in sweep.cells:
-        tables = [read_trajectory(run, ("suboptimality", *COLUMNS)) for run in cell.runs]
-        table += [reached(cell, tables, accuracy) for accuracy in wanted]
-    accuracy = shown_accuracy(table)
-    entries = [entry for entry in table if entry.accuracy == accuracy]
-    if accuracy is None or not any(entry.reached for entry in entries):
+    sweep, accuracy = study.sweep, study.shown
+    entries = [entry for entry in study.reached if entry.accuracy == accuracy]
+    if not any(entry.reached for entry in entries):
         return []
     rows = [(" ".join([e.cell.method.name, *describe(e.cell.context)]), *_needed(e)) for e in entries[:MOST_ROWS]]
     told = seeds(sweep)

@@ -135,9 +135,8 @@ def _sweep(app: Any) -> int:
         status = FAILED
     except Interrupted:  # the launcher has told how to go on, and whoever stops a sweep does not wait for a report
         return INTERRUPTED
-    for line in cost_table(Path(directory)):
-        print(line)
-    print(f"report     {make_report(directory)}")
+    page = make_report(directory, told=lambda study: print("".join(f"{line}\n" for line in cost_table(study)), end=""))
+    print(f"report     {page}")
     return status
 
 

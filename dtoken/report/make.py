@@ -1,10 +1,14 @@
 """From directories of sweeps to a report: results in one table, figures, and the page."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from dtoken.errors import InputError, RunError
 from dtoken.outputs import write_atomically
+
+if TYPE_CHECKING:
+    from dtoken.report.study import Study
 
 PAGE, FOLDER = "index.html", "report"
 
@@ -15,6 +19,7 @@ def make_report(
     *,
     baseline: str | None = None,
     accuracies: Sequence[float] | None = None,
+    told: Callable[["Study"], None] = lambda _: None,
 ) -> Path:
     """Collect the runs of sweeps and write their report; may be called again at any time, also while runs go on.
 
@@ -30,6 +35,8 @@ def make_report(
     accuracies
         Suboptimalities for which costs are told; None: those of the runs' ``record.accuracies`` and
         ``stop.suboptimality`` that a run reached.
+    told
+        Called with what the report will show as soon as all trajectories are read.
 
     Returns
     -------
@@ -49,6 +56,7 @@ def make_report(
     names = list(dict.fromkeys(method.name for method in found.sweep.methods))
     if baseline is not None and names and baseline not in names:
         raise InputError(f"baseline {baseline} is not a method of this sweep; use one of {', '.join(names)}")
+    told(found)
     single = places[0] if len(places) == 1 else None
     folder = Path(output) if output is not None else (single or Path()) / FOLDER
     try:

@@ -82,15 +82,15 @@ def write_results(runs: Sequence[Run], directory: Path) -> tuple[Path, Path]:
     kinds = column_kinds(runs, swept(runs))
     schema = _schema(kinds)
     parquet, text = (directory / name for name in RESULTS)
-    write_atomically(parquet, lambda path: _write(pq.ParquetWriter(path, schema), runs, kinds))
-    write_atomically(text, lambda path: _write(pyarrow.csv.CSVWriter(path, schema), runs, kinds))
+
+    def write_both(parquet: Path, text: Path) -> None:
+        with pq.ParquetWriter(parquet, schema) as first, pyarrow.csv.CSVWriter(text, schema) as second:
+            for table in _batches(runs, kinds):
+                first.write_table(table)
+                second.write_table(table)
+
+    write_atomically(parquet, lambda one: write_atomically(text, lambda other: write_both(one, other)))
     return parquet, text
-
-
-def _write(writer: Any, runs: Sequence[Run], kinds: Mapping[str, type]) -> None:
-    with writer:
-        for table in _batches(runs, kinds):
-            writer.write_table(table)
 
 
 def _batches(runs: Sequence[Run], kinds: Mapping[str, type]) -> Iterator[Any]:

@@ -42,6 +42,7 @@ class Options:
     ignore: Sequence[str] = ()
     check: str | None = None
     prepare: str | None = None
+    preload: Sequence[str] = ()
     dry_run: str | None = None
     hint: str | None = None
 
@@ -86,7 +87,7 @@ class Sweep:
         self.compositions = Compositions(self.context, self.config)
         self.compositions.defer()
         if isinstance(self.options.cluster, LocalWorkers) and self.options.dry_run is None:
-            fork_server.start()
+            fork_server.start(self.options.preload)
 
     def launch(self, batch: Sequence[Sequence[str]], first: int) -> Sequence[JobReturn]:
         """Run a batch of jobs, whose first has the number ``first``."""

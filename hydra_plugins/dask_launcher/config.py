@@ -46,6 +46,9 @@ class DaskLauncherConf:
     # for each value that check returned
     prepare: str | None = None
 
+    # Modules that workers on this machine have loaded before the first job; they must not start threads
+    preload: list[str] = field(default_factory=list)
+
     # Function that is given, in place of all that, the jobs, their configurations and the cluster; nothing is run
     dry_run: str | None = None
 

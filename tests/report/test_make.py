@@ -183,7 +183,7 @@ def test_different_record_intervals_are_told(tmp_path: Path) -> None:
     write_run(tmp_path / "2", settings("gd", 10.0), trajectory())
     said = "Runs were measured at different intervals (record.every_passes 1 or 10): "
     assert said in make_report(tmp_path).read_text()
-    assert cost_table(tmp_path)[-1].startswith(said)
+    assert cost_table(study(find_runs([tmp_path])))[-1].startswith(said)
 
 
 def costly(folder: Path, algorithm: str, gradients: int, jumps: int) -> None:

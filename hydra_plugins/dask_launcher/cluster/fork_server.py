@@ -7,6 +7,7 @@ dead one. The server is started early, so that it loads while the driver compose
 import multiprocessing
 import os
 import sys
+from collections.abc import Sequence
 from typing import Any
 
 METHOD = "forkserver"
@@ -19,8 +20,8 @@ def available() -> bool:
     return sys.platform == "linux"
 
 
-def start() -> None:
-    """Start the server, unless it runs."""
+def start(more: Sequence[str] = ()) -> None:
+    """Start the server, unless it runs; it loads ``more`` modules, those of the application."""
     if not available():
         return
     from multiprocessing import forkserver
@@ -29,7 +30,7 @@ def start() -> None:
     os.environ.update(added)  # as Dask does for its workers; here libraries are loaded before it can
     try:
         server: Any = multiprocessing.get_context(METHOD)
-        server.set_forkserver_preload(PRELOAD)
+        server.set_forkserver_preload([*PRELOAD, *more])
         forkserver.ensure_running()
     finally:
         for name in added:

@@ -1,8 +1,13 @@
-"""Overhead of sweeps: trivial jobs on the Dask launcher beside Hydra's basic launcher and joblib; memory of the driver.
+"""Sweeps of real runs: small ones by the hundred, the demo, and where their time goes; the launcher beside Hydra's own.
 
-python benchmarks/sweep.py [--size full] [--json FILE]
+    python benchmarks/sweep.py [--size full] [--json FILE]
+
+Runs are `dtoken -m` on the embedded dataset, on two workers. Kernels are compiled before, except where the figure says
+so. Parts of a run are measured in this process, by the code that runs in a worker.
 """
 
+import json
+import os
 import re
 import subprocess
 import sys
@@ -11,7 +16,19 @@ import time
 from pathlib import Path
 
 from common import Figures, arguments
+from small_runs import parts_of_a_run
 
+ROOT = Path(__file__).resolve().parent.parent
+DATA = ROOT / "dtoken/data/embedded/tiny.svm.xz"
+DTOKEN = [sys.executable, "-m", "dtoken.cli.run", "-m"]
+COMMON = [
+    "+experiment=quickstart",
+    "problem.sigma=1e-3",
+    "data=svmlight",
+    f"data.path={DATA}",
+    "partition.kind=shuffled",
+]
+MANY = ["algorithm=tvr", "graph=complete,ring"]  # their runs iterate for about 0.05 s
 APP = """
 import resource, sys, time
 import hydra
@@ -26,56 +43,112 @@ if __name__ == "__main__":
     main()
     print("driver_kb", resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
 """
+CHECKED = """
+import resource
+def show(jobs, todo, cluster):
+    print("driver_kb", resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
+"""
 
 
-def sweep(folder: Path, jobs: int, *options: str) -> tuple[float, float]:
-    """Seconds of a sweep, and the driver's memory in MB."""
+def run(command: list[str], folder: Path, **environment: str) -> tuple[float, str]:
+    """Seconds of a command, and what it printed."""
+    began = time.perf_counter()
+    paths = os.pathsep.join([str(folder), str(ROOT)])
+    env = os.environ | {"PYTHONPATH": paths, "DTOKEN_STORE": str(folder / "stores")} | environment
+    done = subprocess.run(command, cwd=folder, env=env, check=True, capture_output=True, text=True)
+    return time.perf_counter() - began, done.stdout
+
+
+def megabytes(printed: str) -> float:
+    found = re.search(r"driver_kb (\d+)", printed)
+    assert found is not None
+    return int(found[1]) / 1024
+
+
+def sweep(folder: Path, *words: str, **environment: str) -> tuple[float, Path]:
+    """Seconds of a sweep of dtoken from the command to the report, and its directory."""
+    directory = folder / f"sweep-{time.monotonic_ns()}"
+    taken, _ = run([*DTOKEN, *COMMON, *words, f"hydra.sweep.dir={directory}"], folder, **environment)
+    return taken, directory
+
+
+def iterations(directory: Path) -> list[float]:
+    """Seconds that each run iterated."""
+    return [json.loads(path.read_text())["end"]["wall"] for path in directory.glob("*/summary.json")]
+
+
+def real_runs(figures: Figures, folder: Path, runs: int, times: int) -> None:
+    cold, _ = sweep(folder, NUMBA_CACHE_DIR=str(folder / "kernels"))
+    figures.add("the sweep of make demo, nothing compiled", cold, "s", at_most=20)
+    sweep(folder)  # compiles for the next ones
+    figures.add("the sweep of make demo", min(sweep(folder)[0] for _ in range(times)), "s", at_most=6)
+    taken, directory = min(sweep(folder, *MANY, f"seed=range({runs // 2})") for _ in range(times))
+    spent = iterations(directory)
+    figures.add(f"{runs} small runs, from the command to the report", taken, "s", at_most=0.15 * runs / 2)
+    figures.add("of it, iterations of each", sum(spent) / len(spent), "s")
+    figures.add("of it, each run on its worker", taken * 2 / runs, "s", at_most=0.15)
+
+
+def checked(figures: Figures, folder: Path, few: int, many: int) -> None:
+    """Composing and checking configurations, up to where the first run would start."""
+    (folder / "checked.py").write_text(CHECKED)
+    options = ["hydra.launcher.dry_run=checked.show", f"hydra.sweep.dir={folder}/checked", *MANY]
+    found = [run([*DTOKEN, *COMMON, *options, f"seed=range({count // 2})"], folder) for count in (few, many)]
+    (little, before), (much, after) = found
+    figures.add(f"{many:,} jobs composed and checked, whole command", much, "s", at_most=10)
+    figures.add("each job", (much - little) / (many - few) * 1e3, "ms", at_most=5)
+    figures.add("memory of the driver, each job", (megabytes(after) - megabytes(before)) * 1024 / (many - few), "kB")
+
+
+def trivial(folder: Path, jobs: int, *options: str) -> tuple[float, str]:
+    """A sweep of jobs that do nothing."""
     (folder / "app.py").write_text(APP)
     words = [f"+a=range({jobs})", f"hydra.sweep.dir=out-{time.monotonic_ns()}", *options]
-    began = time.perf_counter()
-    done = subprocess.run(
-        [sys.executable, "app.py", "-m", *words], cwd=folder, check=True, capture_output=True, text=True
-    )
-    seconds = time.perf_counter() - began
-    found = re.search(r"driver_kb (\d+)", done.stdout)
-    assert found is not None
-    return seconds, int(found[1]) / 1024
+    return run([sys.executable, "app.py", "-m", *words], folder)
 
 
 def first_job(folder: Path) -> float:
     """Seconds from the command to the first job."""
-    began = time.time()
-    directory = f"first-{time.monotonic_ns()}"
-    sweep(folder, 1, "hydra/launcher=dask", "hydra.launcher.workers=2", f"hydra.sweep.dir={directory}")
+    began, directory = time.time(), f"first-{time.monotonic_ns()}"
+    trivial(folder, 1, "hydra/launcher=dask", "hydra.launcher.workers=2", f"hydra.sweep.dir={directory}")
     found = re.search(r"first ([\d.]+)", (folder / directory / "0/app.log").read_text())
     assert found is not None
     return float(found[1]) - began
 
 
+def launchers(figures: Figures, folder: Path, full: bool) -> None:
+    """Jobs that do nothing, beside Hydra's own launchers."""
+    jobs = 200 if full else 20
+    figures.add("start of a cluster and first job", first_job(folder), "s", at_most=5)
+    basic, _ = trivial(folder, jobs, "hydra/launcher=basic")
+    figures.add(f"{jobs} jobs that do nothing, basic launcher", basic, "s")
+    for workers, share in ((1, 1.0), (2, 0.6)):
+        taken, _ = trivial(folder, jobs, "hydra/launcher=dask", f"hydra.launcher.workers={workers}")
+        figures.add(
+            f"{jobs} jobs, {workers} workers, against basic", taken / basic, "ratio", at_most=share if full else None
+        )
+    taken, _ = trivial(folder, jobs, "hydra/launcher=joblib", "hydra.launcher.n_jobs=2")
+    figures.add(f"{jobs} jobs, joblib with 2 processes, against basic", taken / basic, "ratio")
+    few, many = (50, 2000) if full else (10, 60)
+    found = [trivial(folder, count, "hydra/launcher=dask", "hydra.launcher.workers=2")[1] for count in (few, many)]
+    used = [megabytes(printed) for printed in found]
+    figures.add(f"driver, {few} jobs", used[0], "MB")
+    figures.add(f"driver, each job more up to {many:,}", (used[1] - used[0]) * 1024 / (many - few), "kB", at_most=20)
+
+
 def main() -> None:
     options = arguments(__doc__)
     full = options.size == "full"
-    jobs = 200 if full else 20
     figures = Figures(options)
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        figures.add("start of a cluster and first job", first_job(folder), "s", at_most=5)
-        basic, _ = sweep(folder, jobs, "hydra/launcher=basic")
-        figures.add(f"{jobs} jobs, basic launcher", basic, "s")
-        for workers, share in ((1, 1.0), (2, 0.6)):
-            taken, _ = sweep(folder, jobs, "hydra/launcher=dask", f"hydra.launcher.workers={workers}")
-            figures.add(
-                f"{jobs} jobs, {workers} workers, against basic",
-                taken / basic,
-                "ratio",
-                at_most=share if full else None,
-            )
-        taken, _ = sweep(folder, jobs, "hydra/launcher=joblib", "hydra.launcher.n_jobs=2")
-        figures.add(f"{jobs} jobs, joblib with 2 processes, against basic", taken / basic, "ratio")
-        few, many = (50, 1000) if full else (10, 60)
-        used = [sweep(folder, count, "hydra/launcher=dask", "hydra.launcher.workers=2")[1] for count in (few, many)]
-        figures.add(f"driver, {few} jobs", used[0], "MB")
-        figures.add(f"driver, each job more up to {many}", (used[1] - used[0]) * 1024 / (many - few), "kB", at_most=20)
+        real_runs(figures, folder, 200 if full else 20, 3 if full else 1)
+        parts = parts_of_a_run(folder, [*COMMON, *MANY, f"data.store={folder}/stores"], 40 if full else 6)
+        whole = sum(parts.values())
+        for part, seconds in parts.items():
+            figures.add(f"a small run in a worker: {part}", seconds * 1e3, f"ms, {seconds / whole:.0%}")
+        checked(figures, folder, 200 if full else 20, 2000 if full else 60)
+        launchers(figures, folder, full)
     figures.show()
 
 

@@ -29,10 +29,6 @@ def test_zarr_reads_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, chunk_
         assert stored.dtype == array.dtype
         assert stored.nchunks_initialized == stored.nchunks
         np.testing.assert_array_equal(np.asarray(stored), array)
-    found, attributes = arrays.read_arrays(tmp_path / "all")
-    assert attributes["note"] == 7
-    for name, array in CONTENT.items():
-        np.testing.assert_array_equal(found[name], array)
 
 
 def test_a_changed_byte_is_noticed(tmp_path: Path) -> None:

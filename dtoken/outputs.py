@@ -1,5 +1,6 @@
 """The run directory: what a run leaves (DESIGN: trajectory.parquet, summary.json, result.zarr), complete or absent."""
 
+import hashlib
 import json
 import math
 import os
@@ -9,10 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from dtoken.algorithms.contract import Models
+from dtoken.algorithms.contract import Models, Vector
 from dtoken.config.settings import FREE, Settings, flat
 from dtoken.config.values import show
-from dtoken.engine.arrays import replace_folder, write_arrays
+from dtoken.engine.arrays import read_arrays, replace_folder, write_arrays
 from dtoken.engine.recorder import COLUMNS, Record
 from dtoken.engine.run import is_accurate
 from dtoken.errors import InputError, RunError
@@ -64,10 +65,44 @@ def write_memory(directory: Path, samples: Sequence[tuple[float, int]], budget: 
     write_atomically(directory / MEMORY, lambda path: pq.write_table(table, path))
 
 
-def write_result(directory: Path, models: Models) -> None:
-    """Write ``result.zarr``: the final models of tokens and nodes, and the estimate."""
+def write_result(directory: Path, models: Models, margins: Vector | None = None) -> None:
+    """Write ``result.zarr``: the final models of tokens and nodes, the estimate, and the margins, if there are some."""
     arrays = {"tokens": models.tokens, "nodes": models.nodes, "theta": estimate(models)}
+    if margins is not None:
+        arrays["margins"] = margins
     replace_folder(directory / RESULT, lambda folder: write_arrays(folder, arrays))
+
+
+def read_result(directory: Path) -> dict[str, Any]:
+    """The arrays of ``result.zarr``."""
+    if not (directory / RESULT).is_dir():
+        raise InputError(f"{directory} does not hold a finished run: it has no {RESULT}")
+    try:
+        return read_arrays(directory / RESULT)
+    except Exception as error:  # zarr and its codecs raise many kinds
+        raise InputError(f"{directory / RESULT} is damaged ({error}); run it again") from error
+
+
+def result_digest(directory: Path) -> str:
+    """A hash of what a run that goes on from ``directory`` depends on: arrays, regulariser and data."""
+    summary, arrays = load_summary(directory) or {}, read_result(directory)
+    digest = hashlib.sha256(json.dumps([summary["config"]["problem"], summary["data"]["key"]]).encode())
+    for name in sorted(arrays):
+        digest.update(f"{name} {arrays[name].shape}".encode() + arrays[name].tobytes())
+    return digest.hexdigest()
+
+
+def load_summary(directory: Path) -> dict[str, Any] | None:
+    """The content of ``summary.json``; None: there is none."""
+    try:
+        summary: dict[str, Any] = json.loads((directory / SUMMARY).read_text(encoding="utf-8"))
+        if not isinstance(summary["config"], dict):
+            raise TypeError
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except (OSError, ValueError, KeyError, TypeError):
+        raise InputError(f"{directory / SUMMARY} is damaged; delete it, or use another directory") from None
+    return summary
 
 
 def estimate(models: Models) -> Any:
@@ -100,20 +135,29 @@ def _finite(value: Any) -> Any:
 
 def earlier_summary(directory: Path, settings: Settings) -> dict[str, Any] | None:
     """The summary of a run of the same settings in ``directory``; other settings are refused."""
-    try:
-        summary: dict[str, Any] = json.loads((directory / SUMMARY).read_text(encoding="utf-8"))
-        before, now = flat(summary["config"]), settings.identity()
-    except FileNotFoundError:
+    summary = load_summary(directory)
+    if summary is None:
         return None
-    except (OSError, ValueError, KeyError, TypeError):
-        raise InputError(f"{directory / SUMMARY} is damaged; delete it, or use another directory") from None
+    before, now = flat(summary["config"]), settings.identity()
     before = {key: value for key, value in before.items() if not key.startswith(FREE)}
     other = [key for key in now | before if before.get(key) != now.get(key)]
     if other:
         listed = ", ".join(f"{key}={show(before.get(key))} (now {show(now.get(key))})" for key in other[:4])
         more = f" and {len(other) - 4} more" if len(other) > 4 else ""
         raise InputError(f"{directory} holds a run with other settings: {listed}{more}; use another directory")
+    _check_same_origin(directory, summary, settings)
     return summary
+
+
+def _check_same_origin(directory: Path, summary: Mapping[str, Any], settings: Settings) -> None:
+    """Refuse to go on with a run whose start is not there any more: the earlier run has another result now."""
+    started = getattr(settings.method, "start_from", None)
+    if started is None or not (Path(started) / RESULT).is_dir():
+        return
+    if summary.get("start_from") != result_digest(Path(started)):
+        raise InputError(
+            f"{directory} holds a run that started from what was in {started} before; use another directory"
+        )
 
 
 def recorded_choice(directory: Path | None) -> dict[str, Any] | None:

@@ -20,11 +20,13 @@ from dtoken.errors import InputError
 from dtoken.estimate import check_memory, memory_budget, memory_estimate, store_need
 from dtoken.graph.topologies import build
 from dtoken.graph.walks import Walk, walk
+from dtoken.outputs import result_digest
 from dtoken.problem.finite_sum import FiniteSum
 from dtoken.problem.losses import get_loss
 from dtoken.problem.optimum import start_objective
 from dtoken.schedule.events import DELIVER, LOAD, LOCAL, MEET, MOVE, VISIT
 from dtoken.theory.table import Prediction, expected, predict
+from dtoken.warm import check_origin, origin, origin_of
 from hydra_plugins.dask_launcher._allocator import keep_memory
 
 LONG_MODEL = 2000  # features from which mixing a token and a node is worth a thread of its own
@@ -42,9 +44,10 @@ class Prepared:
     store: ShardStore
     found: bool  # the store was there already
     experiment: Experiment
-    gap: float  # F(0) - F*, where tokens begin
+    gap: float  # F - F* where tokens begin
     threads: int
     choice: Choice | None = None  # what algorithm.p_comm=auto has come to
+    start_digest: str | None = None  # of the result of the run that this one goes on from
 
     @cached_property
     def theory(self) -> Prediction:
@@ -59,6 +62,8 @@ def check_run(settings: Settings) -> Walk:
     steps = _walk(settings)
     if settings.schedule.replay is not None and not Path(settings.schedule.replay).is_file():
         raise InputError(f"schedule.replay={settings.schedule.replay} is not a file")
+    if (started := origin_of(settings.method)) is not None:
+        check_origin(started)
     if memory_budget(settings) is not None:
         check_memory(settings, memory_estimate(settings))
     return steps
@@ -77,10 +82,21 @@ def prepare_run(settings: Settings, watcher: Watcher | None = None) -> Prepared:
     problem = FiniteSum(store, get_loss(settings.problem.loss), settings.problem.sigma, kept, threads)
     watcher.stage("computing constants and optimum")
     experiment = prepare(problem, settings.method, steps, settings.time, settings.seed)
-    gap = start_objective(problem) - experiment.optimum.objective
+    digest = None
+    if (started := origin_of(settings.method)) is not None:
+        digest = result_digest(started)
+        experiment = replace(experiment, origin=origin(started, store.path.name, problem, settings.method))
+    gap = _first_gap(experiment)
     problem.reader.forget()  # the engine has its own rows
-    prepared = Prepared(settings, store, found, experiment, gap, threads)
+    prepared = Prepared(settings, store, found, experiment, gap, threads, start_digest=digest)
     return prepared if settings.schedule.replay is None else _replaying(prepared, Path(settings.schedule.replay))
+
+
+def _first_gap(experiment: Experiment) -> float:
+    """F - F* where tokens begin."""
+    problem, start = experiment.problem, experiment.origin
+    first = start_objective(problem) if start is None else problem.objective(start.tokens.mean(axis=0))
+    return first - experiment.optimum.objective
 
 
 def check_length(prepared: Prepared) -> None:

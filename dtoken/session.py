@@ -155,7 +155,7 @@ def _engine(
         if settings.engine.memory is not None:
             give_back()  # what preparing the run took
         arguments = (settings.method, experiment.constants, prepared.store, experiment.problem.loss, prepared.threads)
-        with LocalEngine(*arguments, _room(prepared)) as local:
+        with LocalEngine(*arguments, _room(prepared), experiment.origin) as local:
             local.run(no_events())
             local.settle()
             yield local
@@ -269,6 +269,8 @@ def _identity(prepared: Prepared) -> str:
     content: dict[str, Any] = {"settings": prepared.settings.identity(), "data": prepared.store.path.name}
     if prepared.choice:
         content["p_comm"] = prepared.choice.value
+    if prepared.start_digest:
+        content["start_from"] = prepared.start_digest
     return hashlib.sha256(json.dumps(content, sort_keys=True, default=str).encode()).hexdigest()
 
 
@@ -289,6 +291,7 @@ class _Report:
             "algorithm": _name(settings),
             "constants": summary.constants(prepared.experiment),
             "p_comm": prepared.choice and asdict(prepared.choice),
+            "start_from": prepared.start_digest,
             "data": {
                 "key": prepared.store.path.name,
                 "path": str(prepared.store.path),
@@ -328,7 +331,7 @@ class _Report:
 
     def finish(self, outcome: Outcome) -> Result:
         if self._directory is not None:
-            outputs.write_result(self._directory, outcome.models)
+            outputs.write_result(self._directory, outcome.models, outcome.margins)
         status = outputs.DONE
         if outcome.failure:
             status = outputs.DIVERGED if outcome.diverged else outputs.FAILED

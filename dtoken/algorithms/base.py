@@ -41,8 +41,21 @@ class SingleRows:
         """Local steps are not divided."""
         return ()
 
+    def start_gradients(self, facts: Facts) -> NDArray[np.int64]:
+        """What the initial state takes is not counted."""
+        return np.zeros_like(facts.rows)
 
-WHOLE_NODES: Mapping[str, str] = MappingProxyType({"block_rows": "its steps need all rows of a node at once"})
+    def margins(self, c: Arrays, nodes: Arrays) -> Vector | None:
+        """None are kept."""
+        return None
+
+
+NO_MARGINS: Mapping[str, str] = MappingProxyType(
+    dict.fromkeys(("start", "start_margin", "start_from"), "it keeps no margins, and its models begin at 0")
+)
+WHOLE_NODES: Mapping[str, str] = MappingProxyType(
+    {**NO_MARGINS, "block_rows": "its steps need all rows of a node at once"}
+)
 
 
 @dataclass(frozen=True)

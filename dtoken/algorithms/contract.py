@@ -97,6 +97,14 @@ class Models(NamedTuple):
     failure: str | None = None
 
 
+class Origin(NamedTuple):
+    """Where a run begins that goes on from an earlier one."""
+
+    nodes: Vector  # (hosted, d) models
+    tokens: Vector  # (K, d) models
+    margins: Vector  # (rows,) of the hosted nodes
+
+
 @runtime_checkable
 class Method(Protocol):
     """A method: what an engine asks of it.
@@ -174,8 +182,14 @@ class Method(Protocol):
         at a time; methods that neither draw samples nor have ``phases`` always get whole nodes.
         """
 
+    def start_gradients(self, facts: Facts) -> NDArray[np.int64]:
+        """(n,) gradients of single samples that the initial state of each node takes and that are to be counted."""
+
     def models(self, c: Arrays, nodes: Arrays, tokens: Arrays, t: float) -> Models:
         """The estimates at time ``t``; the states are not touched."""
+
+    def margins(self, c: Arrays, nodes: Arrays) -> Vector | None:
+        """(rows,) the margins z_ij of the hosted nodes, not a copy; None: the method keeps none."""
 
 
 def check_choice(key: str, value: object, allowed: tuple[str, ...]) -> None:

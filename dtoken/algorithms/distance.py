@@ -1,7 +1,6 @@
 """How far the start of a method is from the optimum, in the sums that its bound is made of: one pass over the data."""
 
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -16,33 +15,18 @@ from dtoken.problem.shards import in_order
 from dtoken.theory.bounds import Distance
 
 
-class View(NamedTuple):
-    """The state of one node, as views of a method's arrays."""
-
-    theta: Vector  # (d,) theta_i, in units of the method
-    z: Vector  # (rows,) margins
-    g: Vector  # (rows,) slopes: 0, or those of the margins
-
-
-def of_pairs(nodes: Arrays) -> View:
-    """One node with pairs x = v: theta in units of 2 sigma~, and the last root for the margin."""
-    return View(nodes.pair[0, :, 0], nodes.sample[:, 3], nodes.sample[:, 1])
-
-
-def of_start(
-    method: Any, c: Arrays, view: Callable[[Arrays], View], unit: float, problem: FiniteSum, best: Vector
-) -> Distance:
-    """Of a method with margins and slopes whose tokens begin at 0; ``unit`` is that of theta in its states."""
+def of_start(method: Any, c: Arrays, problem: FiniteSum, best: Vector) -> Distance:
+    """Of a method with margins whose tokens begin at 0 (`starts.Starting`)."""
 
     def of_node(node: int) -> tuple[float, float, Vector]:
-        theta, flow, sums = np.zeros(problem.d), np.zeros(problem.d), np.zeros(3)
+        theta, flow, sums, unit = np.zeros(problem.d), np.zeros(problem.d), np.zeros(3), 1.0
         for block in problem.reader.blocks(node):
             rows = _hosted(problem, node, block)
             nodes, _ = method.states(c, rows)
-            state = view(nodes)
-            state.theta[:] = theta  # after the rows before
+            state = method.dual(c, nodes)
+            state.theta[0] = theta  # after the rows before
             method.begin(c, rows, nodes)
-            theta = state.theta.copy()
+            theta, unit = state.theta[0].copy(), state.unit
             _compare(rows, state.z.copy(), state.g.copy(), best, sums, flow)
         theta /= unit
         return squared_norm(theta - best), squared_norm(flow + c.sigma_t * (best - theta)), sums

@@ -1,4 +1,4 @@
-"""What Token GD and TVR share: hyper-parameters, state, initial values, and the meeting of two tokens.
+"""What Token GD and TVR share: hyper-parameters, state, and the meeting of two tokens.
 
 Both descend on the dual of the conceptual graph. With margins z_ij = a_ij^T z_i and slopes g_ij = phi_ij'(z_ij), one
 number per sample each, both keep sigma~ (sum_i theta_i + sum_k theta_k) + sum_ij g_ij a_ij = 0.
@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 
 from dtoken.algorithms.base import TokenMethod
 from dtoken.algorithms.contract import Facts, Models, Vector, check_choice
-from dtoken.algorithms.distance import View, of_start
+from dtoken.algorithms.distance import of_start
+from dtoken.algorithms.starts import Dual, Starting
 from dtoken.compiled import compiled
 from dtoken.errors import InputError
 from dtoken.problem.finite_sum import FiniteSum
@@ -44,12 +45,12 @@ EDGES = ("equal", "weighted")
 
 
 @dataclass(frozen=True)
-class DualMethod(TokenMethod):
+class DualMethod(Starting, TokenMethod):
     """A token method whose state is the model itself.
 
     Parameters
     ----------
-    tokens, smoothness, factor, jumps, mixing, p_comm
+    tokens, smoothness, factor, jumps, mixing, p_comm, start, start_margin, start_from
         As for all token methods.
     compute
         ``independent``: nodes compute all the time; ``on_arrival``: when a token arrives, and only then.
@@ -133,13 +134,17 @@ class DualMethod(TokenMethod):
             )
 
     def states(self, c: DualDescent, rows: HostedRows) -> tuple[Nodes, Tokens]:
-        """Margins 0, nodes at minus their gradient, tokens 0."""
+        """All zero; `begin` fills in margins, slopes and nodes."""
         nodes = Nodes(np.zeros((len(rows.w), rows.d)), np.zeros(len(rows.y)), np.zeros(len(rows.y)))
         return nodes, Tokens(np.zeros((self.tokens, rows.d)))
 
-    def begin(self, c: DualDescent, rows: HostedRows, nodes: Nodes) -> None:
-        """theta_i follows from the margins."""
-        start_at_gradients(c.sigma_t, rows, nodes)
+    def dual(self, c: DualDescent, nodes: Nodes) -> Dual:
+        """The states are the models."""
+        return Dual(nodes.theta, nodes.z, nodes.g, c.sigma_t)
+
+    def put_tokens(self, c: DualDescent, tokens: Tokens, models: Vector) -> None:
+        """The states are the models."""
+        tokens.theta[...] = models
 
     def covered(self, facts: Facts) -> bool:
         """Meetings where tokens happen to be are in no theorem."""
@@ -149,22 +154,13 @@ class DualMethod(TokenMethod):
         """By the theorem, if visits are independent or as good as that."""
         if not self.covered(facts):
             return None
-        distance = of_start(self, c, lambda nodes: View(nodes.theta[0], nodes.z, nodes.g), 1.0, problem, best)
+        distance = of_start(self, c, problem, best)
         deviation = 0.0 if facts.walk.iid else allowed_deviation(c.rate)
         return dual_bound(c, self.tokens, distance, self.objective_smoothness(facts), deviation)
 
     def models(self, c: DualDescent, nodes: Nodes, tokens: Tokens, t: float) -> Models:
         """The states are the models."""
         return Models(nodes.theta, tokens.theta)
-
-
-@compiled
-def start_at_gradients(sigma_t: float, rows: Any, nodes: Any) -> None:
-    """z = 0 is arbitrary; theta_i = -sum_j g_ij a_ij / sigma~ follows from it."""
-    for i in range(len(rows.w)):
-        for r in range(rows.first[i], rows.first[i + 1]):
-            nodes.g[r] = rows.w[i] * derivative(rows.loss, 0.0, rows.y[r])
-            add_row(rows.data, rows.indices, rows.start[r], rows.stop[r], -nodes.g[r] / sigma_t, nodes.theta[i])
 
 
 @compiled

@@ -28,7 +28,7 @@ import numpy as np
 
 from dtoken.algorithms.base import SamplingMethod
 from dtoken.algorithms.contract import Facts, Models, Vector
-from dtoken.algorithms.dual import start_at_gradients
+from dtoken.algorithms.starts import Dual, Starting
 from dtoken.algorithms.synchronous import Messenger
 from dtoken.compiled import compiled
 from dtoken.errors import InputError
@@ -81,13 +81,13 @@ def local(c: Any, rows: Any, nodes: Any, i: int, r: int, t: float) -> None:
 
 
 @dataclass(frozen=True)
-class DVR(SamplingMethod, Messenger):
+class DVR(Starting, SamplingMethod, Messenger):
     """Dual-free decentralised variance reduction.
 
     Parameters
     ----------
-    smoothness, factor
-        As for Token GD.
+    smoothness, factor, start, start_margin, start_from
+        As for Token GD; sigma is in the place of sigma~.
     sampling
         ``importance``: samples are drawn with probability proportional to 1 + L_ij / sigma; ``uniform``: all alike.
     """
@@ -119,14 +119,17 @@ class DVR(SamplingMethod, Messenger):
         return 1 + L / c.sigma if c.importance else None
 
     def states(self, c: DualGossip, rows: HostedRows) -> tuple[Nodes, Messages]:
-        """Margins 0, nodes at minus their gradient."""
+        """All zero; `begin` fills in margins, slopes and nodes."""
         theta, sent = np.zeros((len(rows.w), rows.d)), np.zeros((len(rows.w), rows.d))
         nodes = Nodes(theta, sent, np.zeros(len(rows.y)), np.zeros(len(rows.y)))
         return nodes, Messages(np.zeros((c.n, rows.d)))
 
-    def begin(self, c: DualGossip, rows: HostedRows, nodes: Nodes) -> None:
-        """theta_i follows from the margins."""
-        start_at_gradients(c.sigma, rows, nodes)
+    def dual(self, c: DualGossip, nodes: Nodes) -> Dual:
+        """As for tokens, without their share of the regulariser."""
+        return Dual(nodes.theta, nodes.z, nodes.g, c.sigma)
+
+    def put_tokens(self, c: DualGossip, tokens: Messages, models: Vector) -> None:
+        """Messages are written before they are read."""
 
     def models(self, c: DualGossip, nodes: Nodes, tokens: Messages, t: float) -> Models:
         """The nodes."""

@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dtoken.algorithms.allreduce import PATTERNS, VISITS, Tokens
-from dtoken.algorithms.base import InBlocks
+from dtoken.algorithms.base import NO_MARGINS, InBlocks
 from dtoken.algorithms.contract import Facts, Models, Vector, check_choice
 from dtoken.algorithms.synchronous import RoundMethod
 from dtoken.compiled import compiled
@@ -92,6 +92,7 @@ class GD(InBlocks, RoundMethod):
 
     allreduce: str = "all_to_all"
 
+    refuses = NO_MARGINS
     local = staticmethod(local)
     phases = (descend,)
 

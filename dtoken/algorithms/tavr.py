@@ -23,9 +23,10 @@ from typing import Any, ClassVar
 import numpy as np
 
 from dtoken.algorithms.base import SamplingMethod, TokenMethod
-from dtoken.algorithms.contract import Facts, Models, Vector
-from dtoken.algorithms.distance import of_pairs, of_start
+from dtoken.algorithms.contract import Facts, Models, Origin, Vector
+from dtoken.algorithms.distance import of_start
 from dtoken.algorithms.pairs import Nodes, Tokens, decay_until, relaxed, row_dot_x, share, subtract_row, zero_pairs
+from dtoken.algorithms.starts import Dual, Starting
 from dtoken.compiled import compiled
 from dtoken.errors import InputError
 from dtoken.problem.finite_sum import FiniteSum
@@ -75,14 +76,22 @@ def visit(c: Any, rows: Any, nodes: Any, tokens: Any, i: int, k: int, r: int, t:
     tokens.time[k] = t
 
 
+def _same_slopes(nodes: Nodes, first: int, stop: int) -> None:
+    """gx = gv."""
+    nodes.sample[first:stop, 0] = nodes.sample[first:stop, 1]
+
+
 @dataclass(frozen=True)
-class TAVR(SamplingMethod, TokenMethod):
+class TAVR(Starting, SamplingMethod, TokenMethod):
     """Token Accelerated Variance Reduction.
 
     Parameters
     ----------
-    tokens, smoothness, factor, mixing, p_comm
+    tokens, smoothness, factor, mixing, p_comm, start_margin, start_from
         As for Token GD.
+    start
+        As for Token GD, but ``zero`` means slopes of 0, to which models of 0 belong; labels with ``start_margin=0`` are
+        margins of 0.
     jumps
         Jumps of a token before it mixes with a node; ``auto``: until the walk has mixed, which TAVR needs.
     sampling
@@ -124,7 +133,7 @@ class TAVR(SamplingMethod, TokenMethod):
         """By the theorem, if visits are independent."""
         if not self.covered(facts):
             return None
-        distance = of_start(self, c, of_pairs, 2 * c.sigma_t, problem, best)
+        distance = of_start(self, c, problem, best)
         return accelerated_bound(c, self.tokens, distance, self.objective_smoothness(facts))
 
     def notes(self, c: Accelerated, facts: Facts) -> tuple[str, ...]:
@@ -148,8 +157,27 @@ class TAVR(SamplingMethod, TokenMethod):
         return np.sqrt(1 + L / c.sigma_t) if c.importance else None
 
     def states(self, c: Accelerated, rows: HostedRows) -> tuple[Nodes, Tokens]:
-        """All zero: x = v = 0 belongs to slopes of 0, and nodes do not begin far away as those of TVR do."""
+        """All zero: x = v = 0 belongs to slopes of 0."""
         return zero_pairs(rows, self.tokens)
+
+    def begin(self, c: Accelerated, rows: HostedRows, nodes: Nodes) -> None:
+        """With ``zero`` there is nothing to do: nodes do not begin far away as those of TVR do."""
+        if self.start != "zero":
+            super().begin(c, rows, nodes)
+            _same_slopes(nodes, rows.first[0], rows.first[-1])
+
+    def begin_from(self, c: Accelerated, rows: HostedRows, nodes: Nodes, tokens: Tokens, origin: Origin) -> None:
+        """x = v, for slopes and models."""
+        super().begin_from(c, rows, nodes, tokens, origin)
+        _same_slopes(nodes, 0, len(rows.y))
+
+    def dual(self, c: Accelerated, nodes: Nodes) -> Dual:
+        """x + v = 2 sigma~ theta; the last root stands for the margin."""
+        return Dual(nodes.pair[:, :, 0], nodes.sample[:, 3], nodes.sample[:, 1], c.sigma_t, 2 * c.sigma_t)
+
+    def put_tokens(self, c: Accelerated, tokens: Tokens, models: Vector) -> None:
+        """x = v."""
+        tokens.x[...] = tokens.v[...] = c.sigma_t * models
 
     def models(self, c: Accelerated, nodes: Nodes, tokens: Tokens, t: float) -> Models:
         """x / sigma~."""

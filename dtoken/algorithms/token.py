@@ -82,6 +82,13 @@ class Token(InBlocks, DualMethod):
     p_comm
         Probability that a step is a visit: ``balanced``, the theory's choice; a smaller number for more local steps
         between visits; ``auto``: by measured times, as long as the theory promises no longer run.
+    start
+        First margins: ``zero``; ``labels``, ``start_margin`` times the labels; ``local``, from one pass of dual
+        coordinate ascent at each node, whose gradients and time are counted; ``warm``, those of an earlier run.
+    start_margin
+        The factor of ``labels``.
+    start_from
+        Directory of the finished run from which ``warm`` goes on: the same data; sigma, tokens and graph may differ.
     compute
         ``independent``: nodes compute all the time; ``on_arrival``: when a token arrives, and only then.
     interactions

@@ -71,7 +71,9 @@ class TVR(SamplingMethod, DualMethod):
 
     Parameters
     ----------
-    tokens, smoothness, factor, jumps, mixing, p_comm, compute, interactions, interactions_anywhere, continuized, edges
+    tokens, smoothness, factor, jumps, mixing, p_comm, start, start_margin, start_from
+        As for Token GD.
+    compute, interactions, interactions_anywhere, continuized, edges
         As for Token GD.
     sampling
         ``importance``: samples are drawn with probability proportional to 1 + L_ij / sigma~; ``uniform``: all alike.

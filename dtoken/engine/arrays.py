@@ -50,6 +50,21 @@ def _chunks(array: NDArray[Any]) -> tuple[int, ...]:
     return (max(1, min(rows, len(array))), *rest)
 
 
+def read_arrays(path: Path) -> Arrays:
+    """Read what ``write_arrays`` wrote; ValueError where something is missing."""
+    import zarr
+
+    group = zarr.open_group(path, mode="r")
+    names: Any = group.attrs["arrays"]
+    arrays: Arrays = {}
+    for name in names:
+        member: Any = group[name]
+        if member.nchunks_initialized < member.nchunks:  # zarr would fill in zeros
+            raise ValueError(f"data of {name} are missing")
+        arrays[name] = np.array(member[...])
+    return arrays
+
+
 def replace_folder(path: Path, write: Callable[[Path], None]) -> None:
     """Let ``write`` make a folder under a temporary name, and put it in the place of ``path``.
 

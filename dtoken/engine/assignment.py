@@ -1,5 +1,6 @@
 """What the driver tells the hosts of a run, and what they count."""
 
+from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -7,7 +8,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from dtoken.algorithms.contract import Arrays, Method, Vector
+from dtoken.algorithms.contract import Arrays, Method, Origin, Vector
 from dtoken.schedule.events import Events
 from dtoken.schedule.stream import Schedule, Start
 
@@ -64,6 +65,13 @@ def subset(constants: Arrays, nodes: NDArray[np.int64], n: int) -> Arrays:
             if isinstance(value, np.ndarray) and len(value) == n
         }
     )
+
+
+def share_of(origin: Origin, nodes: NDArray[np.int64], node_rows: Sequence[int]) -> Origin:
+    """The part of ``origin`` that some nodes begin at; ``node_rows`` are those of all nodes."""
+    first = np.cumsum([0, *node_rows])
+    margins = [origin.margins[first[node] : first[node + 1]] for node in nodes]
+    return Origin(origin.nodes[nodes], origin.tokens, np.concatenate(margins))
 
 
 class Segments:

@@ -19,10 +19,10 @@ from typing import Any, Self, TypeVar
 import numpy as np
 from distributed import Client
 
-from dtoken.algorithms.contract import Models, Vector
+from dtoken.algorithms.contract import Models, Origin, Vector
 from dtoken.data.remote import is_remote
 from dtoken.engine import worker
-from dtoken.engine.assignment import Assignment, Stretch, Tally
+from dtoken.engine.assignment import Assignment, Stretch, Tally, share_of
 from dtoken.engine.crew import Crew, WorkersLost, take_turns
 from dtoken.engine.experiment import Experiment
 from dtoken.engine.faults import Faults
@@ -155,6 +155,16 @@ class DaskEngine:
             nodes[self._placement == host] = models
         return Models(nodes, np.array(parts[0][1]))
 
+    def start_seconds(self) -> float:
+        """Seconds that the initial state took, where it took longest."""
+        return float(max(self._persistently(lambda: self._call(worker.start_seconds, self._run))))
+
+    def margins(self) -> Vector | None:
+        """The margins of all rows."""
+        parts: list[Vector | None] = self._persistently(lambda: self._call(worker.margins, self._run))
+        found = [part for part in parts if part is not None]
+        return _in_order(found, self._placement, self._experiment.problem.shards.node_rows) if found else None
+
     def samples(self) -> Samples:
         """What the nodes draw from."""
         parts: list[Samples] = self._persistently(lambda: self._call(worker.samples, self._run))
@@ -235,7 +245,8 @@ class DaskEngine:
         self._placement = place(topology, work, self.workers)
         doors = self._call(worker.take_seat, self._run, self._secret, worker.code())
         assignment = self._assignment()
-        self.streams = any(self._call_each(worker.host_nodes, [(assignment, me) for me in range(self.workers)]))
+        tasks = [(assignment, me, self._origin_of(me)) for me in range(self.workers)]
+        self.streams = any(self._call_each(worker.host_nodes, tasks))
         self._call(worker.connect, self._run, doors, self._generation)
         if not self.hop_seconds and self.workers > 1:
             self.hop_seconds = self.probe(PROBES)
@@ -269,11 +280,28 @@ class DaskEngine:
             scratch=self._scratch,
         )
 
+    def _origin_of(self, me: int) -> Origin | None:
+        """Where the nodes of a host begin, if they go on from an earlier run."""
+        origin = self._experiment.origin
+        rows = self._experiment.problem.shards.node_rows
+        return None if origin is None else share_of(origin, np.flatnonzero(self._placement == me), rows)
+
     def _call(self, function: Callable[..., Any], *arguments: Any) -> list[Any]:
         return self._call_each(function, [arguments] * self.workers)
 
     def _call_each(self, function: Callable[..., Any], arguments: Sequence[tuple[Any, ...]]) -> list[Any]:
         return self._crew.call(self._workers, self._generation, function, arguments)
+
+
+def _in_order(parts: Sequence[Vector], placement: Any, node_rows: Sequence[int]) -> Vector:
+    """One number for each row of all nodes, from those of each host."""
+    found, first = np.empty(sum(node_rows)), np.cumsum([0, *node_rows])
+    for host, part in enumerate(parts):
+        nodes = np.flatnonzero(placement == host)
+        ends = np.cumsum([node_rows[node] for node in nodes.tolist()])
+        for node, own in zip(nodes, np.split(part, ends[:-1]), strict=True):
+            found[first[node] : first[node + 1]] = own
+    return found
 
 
 def _in_order_of_nodes(parts: Sequence[Samples], placement: Any) -> Samples:

@@ -7,7 +7,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from dtoken.algorithms.contract import Arrays, Facts, Method
+from dtoken.algorithms.contract import Arrays, Facts, Method, Origin
 from dtoken.engine.draws import drawn_samples
 from dtoken.errors import InputError
 from dtoken.graph.walks import Walk
@@ -45,6 +45,7 @@ class Experiment:
     optimum: Optimum
     bound: float | None = None  # C: E[F - F*] <= C (1 - rate)^t is proved; None: it is not
     replay: Replay | None = None  # a log to take the events from
+    origin: Origin | None = None  # where an earlier run ended, if this one goes on from there
 
     @property
     def n(self) -> int:

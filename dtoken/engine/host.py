@@ -12,7 +12,7 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from dtoken.algorithms.contract import Models
+from dtoken.algorithms.contract import Models, Origin, Vector
 from dtoken.data.remote import open_store
 from dtoken.engine.assignment import Assignment, Segments, Stretch, Tally, subset
 from dtoken.engine.channel import Address, Listener, Mesh
@@ -39,13 +39,20 @@ class PeerLost(ConnectionError):
 
 
 class Host:
-    """The nodes of ``assignment`` that are placed at host number ``me``.
+    """The nodes of ``assignment`` that are placed at host number ``me``; ``origin`` is where they begin, if not anew.
 
     All methods but ``interrupt`` belong to one thread.
     """
 
-    def __init__(self, assignment: Assignment, me: int, listener: Listener, memory: int | None = None) -> None:
-        self.assignment, self.me, self._listener = assignment, me, listener
+    def __init__(
+        self,
+        assignment: Assignment,
+        me: int,
+        listener: Listener,
+        memory: int | None = None,
+        origin: Origin | None = None,
+    ) -> None:
+        self.assignment, self.me, self._listener, self._origin = assignment, me, listener, origin
         method = assignment.method
         store, n = open_store(assignment.store, assignment.scratch), len(assignment.placement)
         self.nodes = np.flatnonzero(assignment.placement == me)
@@ -84,7 +91,7 @@ class Host:
         """Go to the very start."""
         token_start = self.assignment.token_start
         self._forget()
-        self._node_state, self._token_state = self._hosting.start(self._c)
+        self._node_state, self._token_state = self._hosting.start(self._c, self._origin)
         self._probe = np.zeros(sum(array[:1].nbytes for array in self._token_state), np.uint8)
         self._place_tokens(token_start, np.zeros(len(token_start), np.int64))
 
@@ -293,6 +300,16 @@ class Host:
     def models(self, t: float) -> Models:
         """The estimates of the hosted nodes and of the tokens; those of tokens that are elsewhere are out of date."""
         return self.assignment.method.models(self._c, self._node_state, self._token_state, t)
+
+    @property
+    def start_seconds(self) -> float:
+        """Seconds that the initial state took."""
+        return self._hosting.start_seconds
+
+    def margins(self) -> Vector | None:
+        """A copy of the margins of the hosted rows."""
+        found = self.assignment.method.margins(self._c, self._node_state)
+        return None if found is None else found.copy()
 
     def _exchange_reports(self, own: list[int]) -> None:
         """Send the models that are here to everyone, and wait for the others."""

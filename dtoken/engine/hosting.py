@@ -1,10 +1,13 @@
 """The rows of hosted nodes, in memory or streamed through it: what engines do with all of them is the same here."""
 
+import time
 from collections.abc import Callable, Iterable, Sequence
+from typing import cast
 
 import numpy as np
 
-from dtoken.algorithms.contract import Arrays, Method, Vector
+from dtoken.algorithms.contract import Arrays, Method, Origin, Vector
+from dtoken.algorithms.starts import Starting
 from dtoken.cluster import processors
 from dtoken.data.store import ShardStore
 from dtoken.engine.memory import Room
@@ -25,6 +28,7 @@ class Hosting:
 
     def __init__(self, shards: Shards, nodes: Sequence[int], loss: Loss, method: Method, room: Room | None) -> None:
         self._method = method
+        self.start_seconds = 0.0  # that the initial state took
         self.stream: Stream | None = None
         if room is None or not isinstance(shards, ShardStore):
             self.rows: HostedRows = host(shards, nodes, loss, method.blocks)
@@ -33,20 +37,31 @@ class Hosting:
         self.stream = Stream(cache, room.read_ahead)
         self.rows = self.stream.cache.rows
 
-    def start(self, c: Arrays) -> tuple[Arrays, Arrays]:
-        """The initial states of nodes and tokens."""
+    def start(self, c: Arrays, origin: Origin | None = None) -> tuple[Arrays, Arrays]:
+        """The initial states of nodes and tokens: those of the method, or those of an earlier run."""
         method, rows = self._method, self.rows
         nodes, tokens = method.states(c, rows)
+        if origin is not None:
+            cast(Starting, method).begin_from(c, rows, nodes, tokens, origin)
+            return nodes, tokens
+        if isinstance(method, Starting):
+            method.begin(c, rows._replace(first=np.zeros_like(rows.first)), nodes)  # compiles
+        began = time.perf_counter()
+        self._begin(c, nodes)
+        self.start_seconds = time.perf_counter() - began
+        return nodes, tokens
+
+    def _begin(self, c: Arrays, nodes: Arrays) -> None:
+        method, rows = self._method, self.rows
         if self.stream is None:
             method.begin(c, rows, nodes)
-            return nodes, tokens
+            return
 
         def begin(i: int, first: int, stop: int) -> None:
             bounds = np.where(np.arange(len(rows.first)) <= i, first, stop)  # the other nodes have no rows
             method.begin(c, rows._replace(first=bounds), nodes)
 
         self.stream.over_all_rows(begin, whole_nodes=not (method.draws_samples or method.phases))
-        return nodes, tokens
 
     def values(self, models: Vector, in_parallel: Map | None = None) -> Vector:
         """f_i(theta) of every hosted node (rows) and model (columns), without regulariser.

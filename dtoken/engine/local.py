@@ -16,7 +16,7 @@ from typing import Any, Self, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from dtoken.algorithms.contract import Arrays, Method, Models, Vector
+from dtoken.algorithms.contract import Arrays, Method, Models, Origin, Vector
 from dtoken.engine.draws import hosted_samples
 from dtoken.engine.executor import WAITING, executor
 from dtoken.engine.hosting import Hosting
@@ -37,17 +37,27 @@ T = TypeVar("T")
 
 
 class LocalEngine:
-    """Hosts all nodes of ``shards`` in this process and runs events on them with ``threads`` threads."""
+    """Hosts all nodes of ``shards`` in this process and runs events on them with ``threads`` threads.
+
+    They begin where the method says, or at the ``origin`` that an earlier run left.
+    """
 
     def __init__(
-        self, method: Method, c: Arrays, shards: Shards, loss: Loss, threads: int = 1, room: Room | None = None
+        self,
+        method: Method,
+        c: Arrays,
+        shards: Shards,
+        loss: Loss,
+        threads: int = 1,
+        room: Room | None = None,
+        origin: Origin | None = None,
     ) -> None:
         self._method, self._c = method, c
         self._run = executor(method.local, method.visit, method.meet)
         self._hosting = Hosting(shards, range(shards.n), loss, method, room)
         self.rows = self._hosting.rows
         self.samples = hosted_samples(method, c, self.rows)
-        self.nodes, self.tokens = self._hosting.start(c)
+        self.nodes, self.tokens = self._hosting.start(c, origin)
         self._numbers, self._token_numbers = np.arange(shards.n), np.arange(len(self.tokens[0]))
         self._traffic = one_host(shards.n, len(self._token_numbers))
         threads = min(threads, shards.n)
@@ -122,6 +132,15 @@ class LocalEngine:
         """Wait until all events have happened."""
         if self._hosting.stream is not None:
             self._hosting.stream.finish()
+
+    def start_seconds(self) -> float:
+        """Seconds that the initial state took."""
+        return self._hosting.start_seconds
+
+    def margins(self) -> Vector | None:
+        """The margins of all rows."""
+        found = self._method.margins(self._c, self.nodes)
+        return None if found is None else np.ascontiguousarray(found)
 
     def models(self, t: float) -> Models:
         """The estimates at time ``t``, as copies."""

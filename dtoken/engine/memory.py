@@ -123,6 +123,8 @@ def memory_need(
     make: Any = method.states  # constants are not known yet; a state needs no more of them than n
     states = make(SimpleNamespace(n=n), _sizes_only(hosted, rows, features))
     kept = sum(array.nbytes for state in states for array in state)
+    if getattr(method, "start_from", None) is not None:
+        kept += 8 * (rows + (hosted + len(method.token_start(n))) * features)  # the origin
     copies = (hosted + 2 * len(method.token_start(n))) * features * 8
     unit, by_units = unit_rows(method), method.draws_samples or bool(method.phases)
     drawn = SAMPLE_BYTES / unit if method.draws_samples else 0

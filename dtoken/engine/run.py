@@ -18,7 +18,9 @@ from dtoken.engine.keeping import FIRST, Keeper, Pace, Stopwatch
 from dtoken.engine.parts import Part, PartFile
 from dtoken.engine.recorder import Measurement, Record, record
 from dtoken.errors import InputError
-from dtoken.schedule.clock import NO_LIMITS, UNLIMITED, Clock, Limits, advance, start_clock
+from dtoken.problem.kernels import squared_norm
+from dtoken.problem.optimum import start_objective
+from dtoken.schedule.clock import NO_LIMITS, UNLIMITED, Clock, Limits, advance, charge, start_clock
 from dtoken.schedule.events import MOVE, Events
 from dtoken.schedule.stream import Start
 
@@ -34,6 +36,12 @@ class Engine(Protocol):
 
     def settle(self) -> None:
         """Wait until all events have happened."""
+
+    def start_seconds(self) -> float:
+        """Seconds that the initial state took."""
+
+    def margins(self) -> Vector | None:
+        """The margins of all rows; None: the method keeps none."""
 
     def models(self, t: float) -> Models:
         """The estimates at time ``t``."""
@@ -118,6 +126,7 @@ class Outcome:
     models: Models
     failure: str | None  # why it did not end well, in a sentence
     diverged: bool = False  # it ended farther from the optimum than it began
+    margins: Vector | None = None  # (rows,) of all nodes
 
 
 def _ignore(*_: object) -> None:
@@ -179,7 +188,7 @@ def run(
     position = _resume(experiment, engine, directory, identity) or _begin(experiment, engine, watch)
     watch.begin(position.clock.events)
     failure: str | None = None
-    over = _divergence(position.records) or _reached(position.clock, end)
+    over = _divergence(experiment, position.records) or _reached(position.clock, end)
     if over or is_accurate(position.records, stop, recording, rows):
         _measure_end(experiment, engine, position, watch)
         return _outcome(experiment, position, engine, stop, failure)
@@ -203,7 +212,7 @@ def run(
                 pace.looked(position.wall)
             if reached:
                 failure = _measure(experiment, engine, position, watch)
-                finished = failure or _divergence(position.records) or _reached(position.clock, end)
+                finished = failure or _divergence(experiment, position.records) or _reached(position.clock, end)
                 if finished or is_accurate(position.records, stop, recording, rows):
                     break
             if keeper and looks:
@@ -217,8 +226,8 @@ def run(
 
 def _outcome(experiment: Experiment, position: _Position, engine: Engine, stop: Stop, failure: str | None) -> Outcome:
     records, heuristic = position.records, getattr(experiment.method, "smoothness", "") == "factor"
-    diverged = None if failure else _divergence(records) or _rise(records, stop, heuristic)
-    return Outcome(records, engine.models(position.t), failure or diverged, diverged is not None)
+    diverged = None if failure else _divergence(experiment, records) or _rise(experiment, records, stop, heuristic)
+    return Outcome(records, engine.models(position.t), failure or diverged, diverged is not None, engine.margins())
 
 
 def _measure(experiment: Experiment, engine: Engine, position: _Position, watch: Watch) -> str | None:
@@ -281,9 +290,12 @@ def _after_visit(events: Events, stop: int) -> int:
 
 def _begin(experiment: Experiment, engine: Engine, watch: Watch) -> _Position:
     clock = start_clock(experiment.n, len(experiment.start.positions))
-    first = record(experiment, clock, engine.measure(0.0, experiment.optimum.theta), 0.0)
+    gradients = experiment.method.start_gradients(experiment.facts)
+    charge(clock, gradients, experiment.time)
+    wall = engine.start_seconds() if gradients.any() else 0.0
+    first = record(experiment, clock, engine.measure(0.0, experiment.optimum.theta), wall)
     watch.record(first)
-    return _Position(experiment.start, 0, clock, 0.0, 0.0, [first])
+    return _Position(experiment.start, 0, clock, 0.0, wall, [first])
 
 
 def _resume(experiment: Experiment, engine: Engine, directory: Path | None, identity: str) -> _Position | None:
@@ -354,9 +366,11 @@ def is_accurate(records: list[Record], stop: Stop, recording: Recording, rows: i
     return settled([record.suboptimality for record in kept[-stop.patience :]], stop.suboptimality, stop.patience)
 
 
-def _divergence(records: list[Record]) -> str | None:
+def _divergence(experiment: Experiment, records: list[Record]) -> str | None:
     last = records[-1]
     scale = max(record.distance + record.consensus for record in records[:2])
+    if experiment.origin is not None:  # it may begin at the optimum, and is no worse off than from 0
+        scale = max(scale, squared_norm(experiment.optimum.theta))
     if not (math.isfinite(last.objective) and math.isfinite(last.distance) and math.isfinite(last.consensus)):
         return f"diverged: the model is not finite after {last.event:,} events"
     if last.distance > GROWTH * max(scale, 1e-300):
@@ -364,11 +378,13 @@ def _divergence(records: list[Record]) -> str | None:
     return None
 
 
-def _rise(records: list[Record], stop: Stop, heuristic: bool) -> str | None:
+def _rise(experiment: Experiment, records: list[Record], stop: Stop, heuristic: bool) -> str | None:
     """What to say of a run that stopped above its start, by more than rounding errors explain."""
     first, last = records[0], records[-1]
     if last.suboptimality <= max(first.suboptimality, ROUNDING * abs(last.objective), stop.suboptimality or 0.0):
         return None
+    if experiment.origin is not None and last.objective <= start_objective(experiment.problem):
+        return None  # tokens that begin near the optimum move away first, while the rest is still behind
     rise = f"F - F* is {last.suboptimality:.3g} at the end and was {first.suboptimality:.3g} at the start"
     advice = "algorithm.smoothness=batch has safe steps, and " if heuristic else ""
     return f"diverged: {rise}; {advice}a later stop continues the run"

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from dtoken.algorithms.starts import from_zero
 from dtoken.data.rows import RowBlock, cut
 from dtoken.data.store import ShardStore
 from dtoken.engine.assignment import subset
@@ -134,7 +135,7 @@ def measure_times(experiment: Experiment, threads: int, reads: bool, entries: in
     entries
         Non-zeros of each node that may be in memory; None: all.
     """
-    method, problem = experiment.method, experiment.problem
+    method, problem = from_zero(experiment.method), experiment.problem  # where it starts does not matter
     nodes = tuple(np.flatnonzero(experiment.facts.samples)[:2].tolist())
     some = _some(problem.shards, nodes, method.blocks, entries)
     constants = subset(experiment.constants, np.array(nodes), experiment.n)

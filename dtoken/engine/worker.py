@@ -20,7 +20,7 @@ from distributed.diagnostics.plugin import WorkerPlugin
 from tornado.ioloop import PeriodicCallback
 
 from dtoken import __version__
-from dtoken.algorithms.contract import Vector
+from dtoken.algorithms.contract import Origin, Vector
 from dtoken.compiled import package_digest
 from dtoken.engine.assignment import Assignment, Stretch, Tally
 from dtoken.engine.channel import Address, Encryption, Listener
@@ -168,10 +168,10 @@ def _encryption(worker: Worker) -> Encryption | None:
 
 
 @answering
-async def host_nodes(assignment: Assignment, me: int, dask_worker: Worker) -> bool:
+async def host_nodes(assignment: Assignment, me: int, origin: Origin | None, dask_worker: Worker) -> bool:
     """Load the nodes that are placed here; the ones of an earlier assignment are forgotten.
 
-    True: their rows do not all fit into memory.
+    ``origin`` is where they begin, if they go on from an earlier run. True: their rows do not all fit into memory.
     """
     seat = _seat(dask_worker, assignment.run)
     memory = assignment.memory or _share(dask_worker)
@@ -183,7 +183,7 @@ async def host_nodes(assignment: Assignment, me: int, dask_worker: Worker) -> bo
             return before.streams
         del before
         seat.release()  # the memory of the old one is free before the new one is loaded
-        seat.host = Host(assignment, me, seat.listener, memory)
+        seat.host = Host(assignment, me, seat.listener, memory, origin)
         return seat.host.streams
 
     return await _in_thread(seat, load)
@@ -284,6 +284,20 @@ async def node_models(run: str, t: float, with_reported: bool, dask_worker: Work
     return await _in_thread(
         seat, lambda: (_host(seat).models(t).nodes, _host(seat).reported if with_reported else None)
     )
+
+
+@answering
+async def margins(run: str, dask_worker: Worker) -> Vector | None:
+    """The margins of the rows that are hosted here."""
+    seat = _seat(dask_worker, run)
+    return await _in_thread(seat, lambda: _host(seat).margins())
+
+
+@answering
+async def start_seconds(run: str, dask_worker: Worker) -> float:
+    """Seconds that the initial state of the nodes that are hosted here took."""
+    seat = _seat(dask_worker, run)
+    return await _in_thread(seat, lambda: _host(seat).start_seconds)
 
 
 @answering

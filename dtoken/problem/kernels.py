@@ -36,6 +36,15 @@ def add_row(data: Floats, indices: Integers, start: int, stop: int, factor: floa
 
 
 @compiled
+def row_square(data: Floats, start: int, stop: int) -> float:
+    """||a||^2 of the row stored in [start, stop)."""
+    total = 0.0
+    for entry in data[start:stop]:
+        total += entry * entry
+    return total
+
+
+@compiled
 def add_compensated(total: Floats, term: float) -> None:
     """Add ``term`` to the pair total = (sum, lost digits): Neumaier's summation."""
     before = total[0]
@@ -169,7 +178,22 @@ def compensated_sums(totals: Floats) -> Floats:
 def squared_norms(data: Floats, indptr: Offsets, out: Floats) -> None:
     """Write q_j = ||a_j||^2 of every row to ``out``."""
     for j in range(len(out)):
-        q = 0.0
-        for k in range(indptr[j], indptr[j + 1]):
-            q += data[k] * data[k]
-        out[j] = q
+        out[j] = row_square(data, indptr[j], indptr[j + 1])
+
+
+@compiled
+def margins(data: Floats, indices: Integers, indptr: Offsets, theta: Floats, out: Floats) -> None:
+    """Write a_j^T theta of every row to ``out``."""
+    for j in range(len(out)):
+        out[j] = row_dot(data, indices, indptr[j], indptr[j + 1], theta)
+
+
+@compiled
+def add_slopes(
+    code: int, data: Floats, indices: Integers, indptr: Offsets, y: Floats, z: Floats, total: Floats, out: Floats
+) -> None:
+    """Add g_j a_j of every row to ``out``, g_j = phi_j'(z_j), and phi_j*(g_j) = z_j g_j - phi_j(z_j) to ``total``."""
+    for j in range(len(y)):
+        slope = derivative(code, z[j], y[j])
+        add_row(data, indices, indptr[j], indptr[j + 1], slope, out)
+        add_compensated(total, z[j] * slope - value(code, z[j], y[j]))

@@ -126,6 +126,12 @@ def start_clock(n: int, tokens: int) -> Clock:
     return Clock(np.zeros(n), np.zeros(tokens), np.zeros(5, np.int64))
 
 
+def charge(clock: Clock, gradients: NDArray[np.int64], model: TimeModel) -> None:
+    """Let every node compute so many gradients before the first event."""
+    clock.nodes[:] += model.tau_comp * gradients
+    clock.counts[4] += int(gradients.sum())
+
+
 class Limits(NamedTuple):
     """Where to stop counting: at the first event, no move, at which one of them is reached."""
 

@@ -55,7 +55,9 @@ def make_experiment(store: ShardStore, method: Method, graph: str = "complete", 
 
 
 def local_engine(experiment: Experiment, store: ShardStore) -> LocalEngine:
-    return LocalEngine(experiment.method, experiment.constants, store, experiment.problem.loss, 1)
+    return LocalEngine(
+        experiment.method, experiment.constants, store, experiment.problem.loss, 1, origin=experiment.origin
+    )
 
 
 def execute(experiment: Experiment, engine: Engine, events: int = 3000, **options: Any) -> Outcome:

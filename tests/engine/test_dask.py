@@ -5,6 +5,7 @@ import socket
 import ssl
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from distributed.comm.addressing import get_address_host
 
 import dtoken
 from dtoken.algorithms import METHODS, method_class
+from dtoken.algorithms.contract import Origin
 from dtoken.algorithms.tvr import TVR
 from dtoken.data.ingest import ingest
 from dtoken.data.partition import Partition
@@ -107,6 +109,29 @@ def test_equal_bits_for_all_methods(cluster: LocalCluster, client: Client, store
     compare(client, store, "tvr", "ring", "lazy")
     compare(client, store, "tvr", "star", "lazy", tokens=4, interactions=1.0)  # most of them are often at the centre
     compare(client, store, "tvr", "ring", "lazy", tokens=4, interactions_anywhere=0.2)
+
+
+@pytest.mark.parametrize("name", ["token", "tvr", "tavr", "dvr"])
+def test_equal_bits_and_margins_from_other_starts(
+    cluster: LocalCluster, client: Client, store: ShardStore, name: str
+) -> None:
+    """Also when the nodes of a host are placed anew: it begins at its share of what an earlier run left."""
+    scale(cluster, client, 3)
+    rng, K = np.random.default_rng(1), store.n if name == "dvr" else 1
+    origin = Origin(
+        rng.standard_normal((store.n, store.d)), rng.standard_normal((K, store.d)), rng.standard_normal(120)
+    )
+    local = make_experiment(store, method_class(name)(start="local"))
+    warm = make_experiment(store, method_class(name)(start="warm", start_from=Path("earlier")))
+    for experiment in (local, replace(warm, origin=origin)):
+        with local_engine(experiment, store) as engine:
+            assert experiment is local or np.array_equal(engine.margins(), origin.margins)
+            expected, margins = execute(experiment, engine, 400), engine.margins()
+        with DaskEngine(client, experiment, store.path, PATIENT) as engine:
+            found = execute(experiment, engine, 400)
+            assert_equal(found, expected)
+            assert (found.records[0].wall > 0) == (experiment is local)
+            assert np.array_equal(found.margins, margins)
 
 
 def test_the_scheduler_remembers_nothing_of_hops_and_the_workers_forget_the_run(

@@ -45,6 +45,13 @@ DRAWING = [
     TAVR(tokens=2),
     DVR(),
 ]
+STARTED = [
+    TVR(tokens=2, block_rows=4, start="local"),
+    TAVR(tokens=2, start="local"),
+    DVR(start="labels"),
+    Token(tokens=2, block_rows=2, start="local"),
+    Token(tokens=2, compute="on_arrival", start="local"),
+]
 WHOLE = [Token(tokens=2, compute="on_arrival"), Walkman(), NIDS()]
 DIVIDED = [Token(tokens=2, block_rows=3), Token(tokens=3, block_rows=1), GD(block_rows=2), EXTRA(block_rows=4)]
 
@@ -141,6 +148,17 @@ def test_any_budget_gives_the_same_bits(store: ShardStore, data: st.DataObject) 
         found = state_after(case, room, threads, cuts)
     for x, y in zip(expected, found, strict=True):
         assert np.array_equal(x, y)
+
+
+@pytest.mark.parametrize("method", STARTED, ids=lambda method: f"{type(method).__name__}-{method.start}")
+def test_any_budget_gives_the_same_start(store: ShardStore, method: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    case = setup(store, method)
+    expected = state_after(case, None, 1, [])
+    whole = not (method.draws_samples or method.phases)
+    monkeypatch.setattr(row_cache, "PIECE_ENTRIES", 1)
+    room = Room(2 * max(store.node_nonzeros) if whole else 2 * FEATURES * row_cache.unit_rows(method))
+    assert room.entries < sum(store.node_nonzeros)
+    assert all(map(np.array_equal, expected, state_after(case, room, 2, [])))
 
 
 @pytest.mark.parametrize("method", DIVIDED, ids=["token", "token by rows", "gd", "extra"])

@@ -20,7 +20,7 @@ CHUNK_BYTES = 1 << 23
 def write_arrays(path: Path, arrays: Arrays, attributes: dict[str, Any] | None = None) -> None:
     """Write a zarr group, arrays in chunks of some megabytes with their crc32c: little more memory than one takes.
 
-    The format is simple; zarr-python takes ten times as long for the arrays of a small run.
+    The format is simple; zarr-python takes eight times as long for the arrays of a small run.
     """
     path.mkdir(parents=True, exist_ok=True)
     for name, array in arrays.items():

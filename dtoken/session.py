@@ -3,6 +3,7 @@
 import hashlib
 import json
 import math
+import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, replace
@@ -282,6 +283,7 @@ class _Report:
 
     def __init__(self, prepared: Prepared, directory: Path | None) -> None:
         self._directory, self._started = directory, now()
+        self._load = os.getloadavg()[0]
         self.adopt(prepared)
 
     def adopt(self, prepared: Prepared) -> None:
@@ -302,6 +304,12 @@ class _Report:
                 "optimum": prepared.experiment.optimum.objective,
             },
             "graph": plain(summary.graph_facts(prepared.experiment)),
+            "conditions": {
+                "engine": settings.engine.kind,
+                "threads": prepared.threads if isinstance(settings.engine, Local) else None,
+                "processors": os.cpu_count(),
+                "load": self._load,
+            },
             "provenance": provenance() | _inputs(prepared) | {"started": self._started},
             "config": settings.as_config(),
         }

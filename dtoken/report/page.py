@@ -64,6 +64,7 @@ def page(
         failures=facts.failures(sweep),
         repeated=any(len(cell.runs) > 1 for cell in sweep.cells),
         intervals=sentences.intervals(sweep),
+        conditions=sentences.conditions(sweep),
         has_curves=any(study.curves),
         has_rates=any(rate.measured is not None for rate in study.rates),
         violations=[rate.cell.label for rate in study.rates if rate.violated],

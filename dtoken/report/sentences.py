@@ -11,6 +11,7 @@ from dtoken.report.costs import Reached
 
 SHOWN_VALUES = 6
 FINDINGS = 6
+BUSY = 1.5  # load average by processors from which runs share processors with others
 SAME = 1.05  # costs that differ by less are told as the same
 COMPARED = {"messages": "communication", "gradients": "computation", "time": "ideal time"}
 
@@ -129,6 +130,22 @@ def intervals(sweep: Sweep) -> str:
     if not told:
         return ""
     return f"Runs were measured at different intervals ({'; '.join(told)}): a cost is known to within its interval."
+
+
+def conditions(sweep: Sweep) -> str:
+    """A sentence about runs whose seconds cannot be compared; empty: all can, as far as is known."""
+    known = [run.summary["conditions"] for run in sweep.runs if run.summary and "conditions" in run.summary]
+    told = []
+    for name in ("engine", "threads"):
+        values = {str(each[name]) for each in known if each[name] is not None}
+        if len(values) > 1:
+            told.append(f"{name} {listed(sorted(values), last='or')}")
+    loads = [each["load"] / each["processors"] for each in known if each["load"] and each["processors"]]
+    busy = sum(load > BUSY for load in loads)
+    if busy:
+        most = f"{max(loads):.1f} times as much to do as it has processors"
+        told.append(f"{busy} of {len(known)} began on a machine with up to {most}")
+    return f"Seconds (wall) may not be comparable: {'; '.join(told)}." if told else ""
 
 
 def findings(sweep: Sweep, table: Sequence[Reached]) -> list[str]:

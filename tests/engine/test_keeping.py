@@ -17,7 +17,7 @@ from dtoken.engine.checkpoint import NAME, load_checkpoint
 from dtoken.engine.keeping import Keeper
 from dtoken.engine.local import LocalEngine
 from dtoken.engine.run import Stop, Watch
-from dtoken.schedule.events import Events
+from dtoken.schedule.events import MOVE, Events
 from hydra_plugins.dask_launcher._stopping import JOB
 from tests.engine.test_resume import assert_same, go
 
@@ -184,7 +184,8 @@ def test_a_run_goes_on_between_record_points(clock: Clock, jumps: int, tmp_path:
     engine = type("Engine", (Queueing,), {"clock": clock, "cost": 0.001, "settled": []})
     stop, kills = Stop(passes=None, events=30_000), []
 
-    def strike(*_: object) -> None:
+    def strike(events: Events) -> None:
+        assert events.kind[-1] != MOVE
         if (tmp_path / NAME).exists():
             found = load_checkpoint(tmp_path)
             assert found is not None

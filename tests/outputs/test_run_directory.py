@@ -1,6 +1,7 @@
 """The files of a run say what happened, and a run that is taken up again ends as if it had never stopped."""
 
 import json
+import os
 import platform
 import sys
 from pathlib import Path
@@ -93,6 +94,14 @@ def test_summary_says_what_it_took(finished: Path) -> None:
     assert summary["end"] == {name: table[name].iloc[-1] for name in COLUMNS}
 
 
+def test_summary_says_under_which_conditions_seconds_were_counted(finished: Path) -> None:
+    summary = summary_of(finished)
+    conditions = summary["conditions"]
+    assert conditions.pop("load") >= 0
+    threads = summary["engine"]["threads"]
+    assert conditions == {"engine": "local", "threads": threads, "processors": os.cpu_count()}
+
+
 def test_constants_are_those_of_the_paper(finished: Path) -> None:
     """Section 3 of the specification, from kappa on."""
     c = summary_of(finished)["constants"]
@@ -168,8 +177,6 @@ engine.save_checkpoint = save_and_die
 dtoken.run({"kind": "synthetic", "rows": 60, "features": 4}, 4, {"_target_": "tvr", "tokens": 2}, sigma=0.1,
            stop={"passes": 12.0}, checkpoint={"every": 2}, directory=directory, record=record)
 """
-    import os
-
     stores = os.environ["DTOKEN_STORE"]
     assert run_child(code, stores=stores, directory=str(tmp_path), record=EVENTS) == -9
     assert summary_of(tmp_path)["status"] == "running"

@@ -173,6 +173,21 @@ def test_sentences_say_what_is_seen(sweep: Path) -> None:
     assert "graph=ring" in ring
 
 
+def test_conditions_under_which_seconds_cannot_be_compared_are_told(tmp_path: Path) -> None:
+    usual = {"engine": "local", "threads": 1, "processors": 2, "load": 2.5}
+    for number, conditions in enumerate([usual, usual, {**usual, "load": 0.1}]):
+        write_run(tmp_path / str(number), config("tvr", seed=number), trajectory(0.5, 9), conditions=conditions)
+    assert "may not be comparable" not in make_report(tmp_path).read_text()
+    others = [{**usual, "threads": 2}, {**usual, "engine": "dask", "threads": None}, {**usual, "load": 7.0}]
+    for number, conditions in enumerate(others, 3):
+        write_run(tmp_path / str(number), config("tvr", seed=number), trajectory(0.5, 9), conditions=conditions)
+    said = (
+        "Seconds (wall) may not be comparable: engine dask or local; threads 1 or 2; "
+        "1 of 6 began on a machine with up to 3.5 times as much to do as it has processors."
+    )
+    assert said in make_report(tmp_path).read_text()
+
+
 def test_different_record_intervals_are_told(tmp_path: Path) -> None:
     def settings(algorithm: str, every: float) -> Any:
         return config(algorithm, record={"accuracies": [1e-2], "every_passes": every, "growth": None})

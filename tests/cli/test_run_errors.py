@@ -56,7 +56,7 @@ CASES = {
     "algorithm.tokens=1000000000000000000000": "algorithm.tokens=1000000000000000000000 but there are only 4 nodes; ",
     "algorithm.block_rows=9223372036854775807": "algorithm.block_rows=9223372036854775807 is more than any node has; ",
     "algorithm.block_rows=1000000000000000000000": "algorithm.block_rows=1000000000000000000000 is more than any ",
-    "algorithm.jumps=9223372036854775807": "algorithm.jumps=9223372036854775807 is neither auto nor proved nor an integer ",
+    "algorithm.jumps=9223372036854775807": "algorithm.jumps=9223372036854775807 is neither auto nor proved nor an ",
     "stop.events=9223372036854775808": "stop.events=9223372036854775808 is too large; use at most 2**63 - 1.",
     "engine.memory=20000000TB": "engine.memory=20000000TB is more memory than there can be; use for instance 300MB, ",
     "nodes=61": "nodes=61 but the dataset has only 60 rows; use nodes<=60.",

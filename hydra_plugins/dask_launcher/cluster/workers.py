@@ -29,6 +29,7 @@ DASK = {
     "distributed.worker.memory.target": False,  # nothing here is spilled: a worker has room, or it is stopped
     "distributed.worker.memory.spill": False,
     "distributed.worker.memory.pause": False,
+    "distributed.worker.profile.enabled": False,  # it takes processor time from the runs
     "distributed.worker.preload": ["hydra_plugins.dask_launcher.cluster._signals"],
 }
 

@@ -40,26 +40,24 @@ COLUMNS = tuple(field.name for field in fields(Record))
 class Measurement(NamedTuple):
     """What engines measure. Sums over nodes are left to the caller, so that they do not depend on who hosts what."""
 
-    values: Vector  # (hosted, K) f_i(theta_k), without regulariser
+    values: Vector  # (hosted, K) f_i(theta_k), without regulariser; (hosted, 1) if all tokens are equal
     node_spread: Vector  # (hosted,) squared distance of the node's model to the mean of the tokens' models
     token_spread: Vector  # (K,) the same for the tokens
-    squares: Vector  # (K,) ||theta_k||^2
-    distances: Vector  # (K,) ||theta_k - theta*||^2
+    squares: Vector  # (K,) or (1,) ||theta_k||^2
+    distances: Vector  # (K,) or (1,) ||theta_k - theta*||^2
     failure: str | None  # why the method cannot go on, in a sentence
 
 
 def measure_models(values: Callable[[Vector], Vector], models: Models, theta_star: Vector) -> Measurement:
     """Measure the models of the hosted nodes and of all tokens; ``values`` gives f_i of hosted nodes at models."""
-    tokens = np.ascontiguousarray(models.tokens)
+    tokens, copies = np.ascontiguousarray(models.tokens), 1
     if (tokens == tokens[0]).all():  # as after an all-reduce: once is enough
-        tokens = tokens[:1]
+        tokens, copies = tokens[:1], len(tokens)
     mean = tokens.sum(axis=0) / len(tokens)
-    different = tokens if (tokens != tokens[0]).any() else tokens[:1]  # copies of one model are evaluated once
-    found = values(different)
     return Measurement(
-        values=np.broadcast_to(found, (len(found), len(tokens))),
+        values=values(tokens),
         node_spread=squared_distances(np.ascontiguousarray(models.nodes), mean),
-        token_spread=squared_distances(tokens, mean),
+        token_spread=np.repeat(squared_distances(tokens, mean), copies),
         squares=squared_distances(tokens, np.zeros_like(mean)),
         distances=squared_distances(tokens, theta_star),
         failure=models.failure,

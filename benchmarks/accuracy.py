@@ -19,17 +19,17 @@ import numpy as np
 import scipy.sparse as sp
 from common import Figures, arguments, in_turns
 
-from dtoken.accuracy import crossing
 from dtoken.algorithms.tavr import TAVR
 from dtoken.algorithms.tvr import TVR
 from dtoken.data.ingest import ingest
 from dtoken.data.partition import Partition
 from dtoken.data.rcv1_like import Rcv1Like
 from dtoken.data.store import ShardStore
-from dtoken.engine.experiment import Experiment, gather_facts
 from dtoken.engine.local import LocalEngine
-from dtoken.engine.recorder import Record
-from dtoken.engine.run import Recording, Stop, run
+from dtoken.engine.loop.accuracy import crossing
+from dtoken.engine.loop.experiment import Experiment, gather_facts
+from dtoken.engine.loop.recorder import Record
+from dtoken.engine.loop.run import Recording, Stop, run
 from dtoken.graph import build, walk
 from dtoken.problem.finite_sum import FiniteSum
 from dtoken.problem.losses import get_loss

@@ -28,9 +28,9 @@ from dtoken.data.partition import Partition
 from dtoken.data.rcv1_like import Rcv1Like
 from dtoken.data.store import ShardStore
 from dtoken.data.synthetic import Synthetic
-from dtoken.engine.experiment import Experiment, gather_facts
 from dtoken.engine.local import LocalEngine
-from dtoken.engine.run import Recording, Stop, run
+from dtoken.engine.loop.experiment import Experiment, gather_facts
+from dtoken.engine.loop.run import Recording, Stop, run
 from dtoken.graph import build, walk
 from dtoken.problem.finite_sum import FiniteSum
 from dtoken.problem.losses import get_loss

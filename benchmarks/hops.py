@@ -23,13 +23,13 @@ from dtoken.algorithms.token import Token
 from dtoken.data.ingest import ingest
 from dtoken.data.partition import Partition
 from dtoken.data.rcv1_like import Rcv1Like
-from dtoken.engine.dask_engine import DaskEngine
-from dtoken.engine.experiment import prepare
+from dtoken.engine.dask.driver import DaskEngine
+from dtoken.engine.loop.experiment import prepare
 from dtoken.graph import build, walk
 from dtoken.problem.finite_sum import FiniteSum
 from dtoken.problem.losses import get_loss
 from dtoken.schedule.clock import TimeModel
-from hydra_plugins.dask_launcher.cluster.connection import quiet
+from hydra_dask.cluster.connection import quiet
 
 MESSAGE_HEADER = 16  # bytes, as the token channel has them
 PAPER = 47_236  # features

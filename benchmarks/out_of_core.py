@@ -28,17 +28,17 @@ from dtoken.data.ingest import ingest
 from dtoken.data.partition import Partition
 from dtoken.data.rcv1_like import Rcv1Like
 from dtoken.data.store import ShardStore
-from dtoken.engine.experiment import gather_facts
 from dtoken.engine.local import LocalEngine
-from dtoken.engine.memory import memory_need
-from dtoken.engine.recorder import Record
+from dtoken.engine.loop.experiment import gather_facts
+from dtoken.engine.loop.recorder import Record
+from dtoken.engine.rows.memory import memory_need
 from dtoken.graph import build, walk
-from dtoken.preparation import prepare_run
 from dtoken.problem.finite_sum import FiniteSum
 from dtoken.problem.losses import get_loss
 from dtoken.schedule.events import LOCAL
 from dtoken.schedule.stream import start_at
-from dtoken.session import execute
+from dtoken.session.execute import execute
+from dtoken.session.prepare import prepare_run
 
 SIZES = {  # rows, budget in MB, seconds of each turn, events of the long run
     "small": (300_000, 80, 3.0, 10**7),

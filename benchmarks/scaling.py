@@ -25,9 +25,9 @@ from dtoken.data.ingest import ingest
 from dtoken.data.partition import Partition
 from dtoken.data.rcv1_like import Rcv1Like
 from dtoken.data.store import ShardStore
-from dtoken.engine.dask_engine import DaskEngine
-from dtoken.engine.experiment import Experiment, gather_facts
+from dtoken.engine.dask.driver import DaskEngine
 from dtoken.engine.local import LocalEngine
+from dtoken.engine.loop.experiment import Experiment, gather_facts
 from dtoken.engine.placement import place
 from dtoken.graph import build, walk
 from dtoken.problem.finite_sum import FiniteSum
@@ -36,7 +36,7 @@ from dtoken.problem.optimum import Optimum
 from dtoken.schedule.clock import TimeModel
 from dtoken.schedule.events import LOCAL, MOVE, Events
 from dtoken.schedule.stream import Start
-from hydra_plugins.dask_launcher.cluster.connection import quiet
+from hydra_dask.cluster.connection import quiet
 
 NODES, SIGMA, TURNS = 20, 1e-5, 4
 CASES = [("tvr", 4, "complete"), ("token", 20, "complete")] + [

@@ -15,16 +15,16 @@ WARM = 4  # runs that load kernels and modules first
 
 # what is told apart: functions by where they are looked up
 PARTS = {
-    "the launcher: lock, records, log": ["hydra_plugins.dask_launcher._worker.run_task"],
-    "Hydra: configuration, logging, .hydra": ["hydra_plugins.dask_launcher._worker.run_job"],
+    "the launcher: lock, records, log": ["hydra_dask.worker.run_task"],
+    "Hydra: configuration, logging, .hydra": ["hydra_dask.worker.run_job"],
     "settings from the configuration": ["dtoken.config.hydra.settings_to_run"],
-    "preparing: store, facts, optimum, graph": ["dtoken.preparation.prepare_run"],
+    "preparing: store, facts, optimum, graph": ["dtoken.session.prepare.prepare_run"],
     "reading the rows": ["dtoken.engine.local.Hosting"],
-    "iterations, with drawing events": ["dtoken.session.run"],
-    "measuring at record points": ["dtoken.engine.local.LocalEngine.measure", "dtoken.engine.run.record"],
-    "summary.json, twice": ["dtoken.outputs.write_summary"],
-    "trajectory.parquet": ["dtoken.outputs.write_trajectory"],
-    "result.zarr": ["dtoken.outputs.write_result"],
+    "iterations, with drawing events": ["dtoken.session.execute.run"],
+    "measuring at record points": ["dtoken.engine.local.LocalEngine.measure", "dtoken.engine.loop.run.record"],
+    "summary.json, twice": ["dtoken.session.files.write_summary"],
+    "trajectory.parquet": ["dtoken.session.files.write_trajectory"],
+    "result.zarr": ["dtoken.session.files.write_result"],
     "the rest: header, theory, provenance, closing lines": ["dtoken.cli.run.carry_out"],
 }
 
@@ -70,7 +70,8 @@ def parts_of_a_run(folder: Path, words: Sequence[str], runs: int) -> dict[str, f
     from hydra.utils import get_object
 
     from dtoken.cli.run import main
-    from hydra_plugins.dask_launcher import _sweep, _worker
+    from hydra_dask import sweep as _sweep
+    from hydra_dask import worker as _worker
 
     clock = Clock()
 

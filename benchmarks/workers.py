@@ -12,7 +12,7 @@ from typing import Any
 
 from common import Figures, arguments, in_turns
 
-from hydra_plugins.dask_launcher.cluster import LocalWorkers
+from hydra_dask.cluster import LocalWorkers
 
 TURNS = 7
 PASSES = {"gd": 150.0, "token": 1000.0, "tvr": 200.0}

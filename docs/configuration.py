@@ -18,7 +18,7 @@ from dtoken.config.source import config_folder
 from dtoken.config.values import NOT_GIVEN, defaults, plain
 from dtoken.data.partition import Partition
 from dtoken.graph.topologies import REGISTRY, parameters
-from hydra_plugins.dask_launcher.cluster import CLUSTERS
+from hydra_dask.cluster import CLUSTERS
 
 PAGE = Path(__file__).with_suffix(".md")
 HEAD = """\

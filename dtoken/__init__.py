@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from dtoken.api import predict, run
-    from dtoken.result import Result
+    from dtoken.session.result import Result
     from dtoken.sweep.collect import Results, load
 
 __version__ = "0.1.0"
@@ -22,7 +22,7 @@ def __getattr__(name: str) -> Any:
 
         return getattr(api, name)
     if name == "Result":
-        from dtoken.result import Result
+        from dtoken.session.result import Result
 
         return Result
     if name in ("Results", "load"):

@@ -19,10 +19,10 @@ if TYPE_CHECKING:
     from dtoken.config.settings import Graph
     from dtoken.data.partition import Partition
     from dtoken.data.rows import Source
-    from dtoken.engine.run import Stop
-    from dtoken.result import Result
+    from dtoken.engine.loop.run import Stop
     from dtoken.schedule.clock import TimeModel
-    from hydra_plugins.dask_launcher.cluster import Cluster
+    from dtoken.session.result import Result
+    from hydra_dask.cluster import Cluster
 
 Keys = Mapping[str, Any]
 
@@ -118,10 +118,10 @@ def run(
     """
     from dtoken.config.sections import Schedule
     from dtoken.config.settings import make_settings
-    from dtoken.outputs import earlier_summary, is_over
-    from dtoken.preparation import check_length, prepare_run
-    from dtoken.result import Result
-    from dtoken.session import execute, noting_memory
+    from dtoken.session.execute import execute, noting_memory
+    from dtoken.session.files import earlier_summary, is_over
+    from dtoken.session.prepare import check_length, prepare_run
+    from dtoken.session.result import Result
 
     settings = make_settings(
         data=data,
@@ -199,7 +199,7 @@ def predict(
     import pandas as pd
 
     from dtoken.config.settings import make_settings
-    from dtoken.preparation import prepare_run
+    from dtoken.session.prepare import prepare_run
     from dtoken.theory.table import quantities, theory_table
 
     methods: Sequence[Any] = algorithm if isinstance(algorithm, list) else [algorithm]

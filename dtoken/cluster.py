@@ -8,7 +8,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from dtoken.errors import InputError, RunError
-from hydra_plugins.dask_launcher.cluster import Cluster, Connection
+from hydra_dask.cluster import Cluster, Connection
 
 if TYPE_CHECKING:
     from distributed import Client

@@ -11,7 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from dtoken.errors import InputError
-from dtoken.result import Result
+from dtoken.session.result import Result
 
 PARTS = {"busy": ("computing", "#4477aa"), "sending": ("sending", "#ccbb44"), "waiting": ("waiting", "#cccccc")}
 

@@ -10,12 +10,12 @@ from dtoken.cli.hydra_app import application, parse
 from dtoken.cli.lines import count
 from dtoken.cli.run import KEYS, quoted, run_of_sweep
 from dtoken.config.hydra import settings_of
-from dtoken.engine.memory import PYTHON
+from dtoken.engine.rows.memory import PYTHON
 from dtoken.sweep.estimate import Estimate, estimate
-from hydra_plugins.dask_launcher._compose import swept_keys
-from hydra_plugins.dask_launcher._records import Job
-from hydra_plugins.dask_launcher._screen import plural, short
-from hydra_plugins.dask_launcher.cluster import Cluster, Jobs
+from hydra_dask.cluster import Cluster, Jobs
+from hydra_dask.compose import swept_keys
+from hydra_dask.manifest import Job
+from hydra_dask.screen import plural, short
 
 SHOWN = "dtoken.cli.dry_run.show"
 

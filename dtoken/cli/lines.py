@@ -5,10 +5,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from dtoken.config.values import defaults, show
-from dtoken.estimate import memory_line, store_need
-from dtoken.preparation import Prepared
-from dtoken.result import Result
-from dtoken.summary import constants, walk_in_words
+from dtoken.session.memory_estimate import memory_line, store_need
+from dtoken.session.prepare import Prepared
+from dtoken.session.result import Result
+from dtoken.session.summary import constants, walk_in_words
 
 SHOWN = ("kappa", "p_comp", "rho_comm", "rho_comp", "rho", "beta", "step")  # constants, if they are one number
 TABLE = ("jumps", "messages", "gradients", "passes", "time", "wall")

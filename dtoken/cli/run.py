@@ -111,7 +111,7 @@ def _run(asked: Any) -> int:
 def _tell_memory(app: Any) -> None:
     """Say on standard error what the shown run will need; standard output is the configuration alone."""
     from dtoken.config.hydra import settings_of
-    from dtoken.estimate import memory_text
+    from dtoken.session.memory_estimate import memory_text
 
     try:
         settings = settings_of(app.compose())
@@ -125,7 +125,7 @@ def _sweep(app: Any) -> int:
     from dtoken.cli.costs import cost_table
     from dtoken.cli.terminal import FAILED, INTERRUPTED
     from dtoken.report import make_report
-    from hydra_plugins.dask_launcher.errors import Interrupted, JobDied
+    from hydra_dask.errors import Interrupted, JobDied
 
     directory, status = app.sweep_directory(), 0
     try:
@@ -201,9 +201,9 @@ def carry_out(
     """
     from dtoken.cli.lines import closing, header
     from dtoken.cli.screen import Screen
-    from dtoken.outputs import earlier_summary, is_over
-    from dtoken.preparation import check_length, prepare_run
-    from dtoken.session import execute, noting_memory
+    from dtoken.session.execute import execute, noting_memory
+    from dtoken.session.files import earlier_summary, is_over
+    from dtoken.session.prepare import check_length, prepare_run
 
     before = earlier_summary(directory, settings)
     if before and is_over(directory, before, settings):
@@ -230,7 +230,7 @@ def carry_out(
 
 def _ended(summary: Mapping[str, Any], subject: str) -> JobFailed:
     """How a run ended that did not end well."""
-    from dtoken.outputs import DIVERGED
+    from dtoken.session.files import DIVERGED
 
     kind = Diverged if summary["status"] == DIVERGED else JobFailed
     return kind(f"{subject} {summary['failure']}")

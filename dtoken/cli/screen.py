@@ -11,9 +11,9 @@ from rich.text import Text
 from dtoken.cli.lines import count
 from dtoken.cli.terminal import sentence
 from dtoken.data.build import Watcher
-from dtoken.engine.recorder import Record
-from dtoken.preparation import Prepared, kernels_cached
-from dtoken.session import fraction
+from dtoken.engine.loop.recorder import Record
+from dtoken.session.execute import fraction
+from dtoken.session.prepare import Prepared, kernels_cached
 
 REFRESH = 0.1  # seconds between two looks at the clock
 

@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
-    from hydra_plugins.dask_launcher._records import Job
-    from hydra_plugins.dask_launcher.cluster import Cluster
+    from hydra_dask.cluster import Cluster
+    from hydra_dask.manifest import Job
 
 EPILOG = """\
 The job runs dtoken -m with these words, in this folder and with this Python, and prints to driver.log in the sweep
@@ -79,7 +79,7 @@ def _new(words: Sequence[str]) -> Sweep:
 
 def tell(jobs: "Sequence[Job]", todo: Iterable[Any], cluster: "Cluster") -> None:
     """Say what was checked before anything is submitted."""
-    from hydra_plugins.dask_launcher._screen import plural
+    from hydra_dask.screen import plural
 
     print(f"{plural(len(jobs), 'job')}, all configurations valid; {len(list(todo)):,} to run")
 

@@ -13,8 +13,8 @@ from dtoken.cli.screen import Screen
 from dtoken.cli.terminal import WRONG_USAGE, sentence
 from dtoken.config.hydra import settings_of
 from dtoken.errors import InputError
-from dtoken.estimate import memory_line, store_need
-from dtoken.preparation import prepare_run
+from dtoken.session.memory_estimate import memory_line, store_need
+from dtoken.session.prepare import prepare_run
 from dtoken.theory.table import BASIS, COSTS, PAPER_BASIS, quantities, theory_table
 
 WORDS = (BASIS, COSTS, PAPER_BASIS)  # rows that do not fit into a column

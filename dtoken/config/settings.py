@@ -29,13 +29,13 @@ from dtoken.data.partition import Partition
 from dtoken.data.remote import is_remote
 from dtoken.data.rows import Source
 from dtoken.data.sources import open_source
-from dtoken.engine.memory import parse_memory
-from dtoken.engine.run import Stop
+from dtoken.engine.loop.run import Stop
+from dtoken.engine.rows.memory import parse_memory
 from dtoken.errors import InputError
 from dtoken.graph.topologies import parameters
 from dtoken.graph.walks import KINDS as WALKS
 from dtoken.schedule.clock import TimeModel
-from hydra_plugins.dask_launcher.cluster import CLUSTERS, Cluster, LocalWorkers
+from hydra_dask.cluster import CLUSTERS, Cluster, LocalWorkers
 
 RUN_KEYS = ("data", "nodes", "partition", "problem", "graph", "algorithm", "engine", "cluster", "seed", *SECTIONS)
 ROOT_KEYS = (*RUN_KEYS, "theory")  # which is what the command does, not part of the run

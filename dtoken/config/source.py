@@ -85,7 +85,7 @@ def _keys(group: str, config: DictConfig) -> dict[str, Any]:
 
         return defaults(ENGINES[config.kind])
     if group == "cluster" and "kind" in config:
-        from hydra_plugins.dask_launcher.cluster import CLUSTERS
+        from hydra_dask.cluster import CLUSTERS
 
         return defaults(CLUSTERS[config.kind])
     return {}

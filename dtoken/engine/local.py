@@ -17,16 +17,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dtoken.algorithms.contract import Arrays, Method, Models, Origin, Vector
-from dtoken.engine.draws import hosted_samples
-from dtoken.engine.executor import WAITING, executor
-from dtoken.engine.hosting import Hosting
-from dtoken.engine.memory import Room
-from dtoken.engine.parts import Part, PartFile, put_part, read_part, take_part
+from dtoken.engine.events.draws import hosted_samples
+from dtoken.engine.events.executor import WAITING, executor
+from dtoken.engine.events.plan import Plan, Traffic, make_plan, one_host
+from dtoken.engine.loop.parts import Part, PartFile, put_part, read_part, take_part
+from dtoken.engine.loop.recorder import Measurement, measure_models
 from dtoken.engine.placement import balanced_groups
-from dtoken.engine.plan import Plan, Traffic, make_plan, one_host
-from dtoken.engine.recorder import Measurement, measure_models
-from dtoken.engine.row_cache import RowCache
-from dtoken.engine.stream import Piece, Planned, Step, Stream, cut
+from dtoken.engine.rows.memory import Room
+from dtoken.engine.rows.node_rows import Hosting
+from dtoken.engine.rows.pieces import Piece, Planned, Step, Stream, cut
+from dtoken.engine.rows.row_cache import RowCache
 from dtoken.problem.losses import Loss
 from dtoken.problem.shards import Shards
 from dtoken.schedule.events import Events

@@ -11,11 +11,11 @@ import numpy as np
 from dtoken.algorithms.starts import from_zero
 from dtoken.data.rows import RowBlock, cut
 from dtoken.data.store import ShardStore
-from dtoken.engine.assignment import subset
-from dtoken.engine.experiment import Experiment
-from dtoken.engine.hosting import readers
+from dtoken.engine.dask.assignment import subset
 from dtoken.engine.local import LocalEngine
-from dtoken.engine.row_cache import RowCache, Units, unit_rows
+from dtoken.engine.loop.experiment import Experiment
+from dtoken.engine.rows.node_rows import readers
+from dtoken.engine.rows.row_cache import RowCache, Units, unit_rows
 from dtoken.errors import InputError
 from dtoken.problem.blocks import Blocks
 from dtoken.problem.shards import Shards
@@ -23,7 +23,7 @@ from dtoken.schedule.events import LOCAL, NO_SAMPLE, NONE, VISIT, Events, no_eve
 from dtoken.theory.local_work import Times, choose_p_comm
 
 if TYPE_CHECKING:
-    from dtoken.engine.dask_engine import DaskEngine
+    from dtoken.engine.dask.driver import DaskEngine
 
 ENOUGH = 0.02  # seconds that can be measured well
 REPEATS = 3

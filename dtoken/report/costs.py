@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dtoken.accuracy import crossing
 from dtoken.config.sections import asked_accuracies
+from dtoken.engine.loop.accuracy import crossing
 from dtoken.errors import InputError
-from dtoken.outputs import DIVERGED, DONE, FAILED, INTERRUPTED
 from dtoken.report.bands import HIGH, LOW
 from dtoken.report.cells import Cell, Parameter, Sweep, describe
+from dtoken.session.files import DIVERGED, DONE, FAILED, INTERRUPTED
 
 if TYPE_CHECKING:
     import pandas as pd

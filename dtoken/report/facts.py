@@ -8,11 +8,11 @@ from typing import Any
 
 from dtoken.data.store import ShardStore
 from dtoken.errors import InputError, RunError
-from dtoken.outputs import DIVERGED, FAILED, INTERRUPTED
 from dtoken.report.cells import Sweep, describe, show_value
 from dtoken.report.drawings import graph_drawing, partition_drawing
 from dtoken.report.sentences import count, figure, listed
-from dtoken.summary import walk_in_words
+from dtoken.session.files import DIVERGED, FAILED, INTERRUPTED
+from dtoken.session.summary import walk_in_words
 from dtoken.sweep.runs import DAMAGED, Run
 
 CLAIMS = "claims.json"

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dtoken.errors import InputError, RunError
-from dtoken.outputs import write_atomically
+from dtoken.session.files import write_atomically
 
 if TYPE_CHECKING:
     from dtoken.report.study import Study

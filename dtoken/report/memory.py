@@ -7,8 +7,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from dtoken.outputs import MEMORY
 from dtoken.report.cells import Cell
+from dtoken.session.files import MEMORY
 
 MOST_RUNS = 12  # that are drawn
 MOST_POINTS = 300  # of a run: more cannot be seen

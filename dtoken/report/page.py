@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 
 import dtoken
-from dtoken.provenance import now
 from dtoken.report import facts, sentences
 from dtoken.report.bands import AXES, LINEAR, MEASURES, PANELS, Curves
 from dtoken.report.cells import describe, short, show_value
@@ -21,6 +20,7 @@ from dtoken.report.costs import COSTS, Reached, Series, Slope, Spread, fitted_ac
 from dtoken.report.memory import MemoryUse
 from dtoken.report.study import Rate, Study
 from dtoken.report.words import CONSTANTS, GENERAL, WORDS
+from dtoken.session.provenance import now
 
 DIGITS = 4  # of a number that is drawn; more cannot be seen
 COMPRESSION = 6

@@ -5,9 +5,9 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import Any
 
-from dtoken.outputs import DIVERGED, DONE
 from dtoken.report.cells import Sweep, describe, short, show_value
 from dtoken.report.costs import Reached
+from dtoken.session.files import DIVERGED, DONE
 
 SHOWN_VALUES = 6
 FINDINGS = 6

@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from dtoken.outputs import DONE
 from dtoken.report.bands import AXES, Curves, aggregate
 from dtoken.report.cells import Cell, Sweep, cells_of
 from dtoken.report.costs import Reached, Series, accuracies_of, reached, scaling, shown_accuracy
 from dtoken.report.memory import MemoryUse, memory_use
+from dtoken.session.files import DONE
 from dtoken.sweep.collect import read_trajectory
 from dtoken.sweep.runs import Run
 

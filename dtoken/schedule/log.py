@@ -21,7 +21,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from dtoken.compiled import compiled
-from dtoken.durable import sync_file, sync_folder
+from dtoken.data.durable import sync_file, sync_folder
 from dtoken.errors import RunError
 from dtoken.schedule.arrow import arrow_array
 from dtoken.schedule.events import KINDS, LOCAL, MEET, NO_SAMPLE, NONE, VISIT, Events

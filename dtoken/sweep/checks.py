@@ -11,10 +11,10 @@ from dtoken.config.settings import Settings
 from dtoken.data.build import Watcher
 from dtoken.data.ingest import store_key
 from dtoken.errors import InputError, RunError
-from dtoken.preparation import check_run, open_data
 from dtoken.problem.finite_sum import FiniteSum
 from dtoken.problem.losses import get_loss
 from dtoken.problem.optimum import optimum
+from dtoken.session.prepare import check_run, open_data
 
 
 class Shared(NamedTuple):

@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dtoken.config.values import show
-from dtoken.engine.recorder import COLUMNS
-from dtoken.outputs import write_atomically
+from dtoken.engine.loop.recorder import COLUMNS
+from dtoken.session.files import write_atomically
 from dtoken.sweep.runs import KINDS, Run, find_runs
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from dtoken.config.settings import Settings
 from dtoken.errors import InputError, RunError
-from dtoken.estimate import data_sizes, memory_budget, memory_estimate
+from dtoken.session.memory_estimate import data_sizes, memory_budget, memory_estimate
 
 
 class Estimate(NamedTuple):

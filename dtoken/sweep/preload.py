@@ -6,8 +6,8 @@ Nothing may be loaded here that starts a thread: a fork has only the thread that
 import dtoken.cli.hydra_app
 import dtoken.cli.lines
 import dtoken.cli.screen
-import dtoken.preparation
-import dtoken.session
+import dtoken.session.execute
+import dtoken.session.prepare
 import dtoken.sweep.progress  # noqa: F401
 from dtoken.algorithms.registry import METHODS, method_class
 

@@ -3,10 +3,10 @@
 import time
 from pathlib import Path
 
-from dtoken.engine.recorder import Record
-from dtoken.outputs import write_json
-from dtoken.preparation import Prepared
-from dtoken.session import Observer, fraction
+from dtoken.engine.loop.recorder import Record
+from dtoken.session.execute import Observer, fraction
+from dtoken.session.files import write_json
+from dtoken.session.prepare import Prepared
 
 FILE = "progress.json"  # the launcher shows its text and its fraction
 SECONDS = 1.0  # from one version to the next

@@ -10,7 +10,7 @@ from typing import Any
 
 from dtoken.config.settings import flat
 from dtoken.errors import InputError
-from dtoken.outputs import DIVERGED, DONE, FAILED, INTERRUPTED, SUMMARY, TRAJECTORY
+from dtoken.session.files import DIVERGED, DONE, FAILED, INTERRUPTED, SUMMARY, TRAJECTORY
 
 MANIFEST, HYDRA_SWEEP, HYDRA_FOLDER = "manifest.json", "multirun.yaml", ".hydra"
 STARTED = "started"  # there is a folder, but no summary in it: still preparing, or refused before the first event

@@ -8,8 +8,8 @@ from typing import Any
 
 from dtoken.errors import InputError
 from dtoken.sweep.submit import LOG, submission
-from hydra_plugins.dask_launcher._compose import swept_keys
-from hydra_plugins.dask_launcher._records import (
+from hydra_dask.compose import swept_keys
+from hydra_dask.manifest import (
     RUNNING,
     TO_DO,
     WAITING,
@@ -19,7 +19,7 @@ from hydra_plugins.dask_launcher._records import (
     driver_lives,
     read_manifest,
 )
-from hydra_plugins.dask_launcher._screen import clock, closing, counted, in_words, read_progress, short
+from hydra_dask.screen import clock, closing, counted, in_words, read_progress, short
 
 
 @dataclass(frozen=True)

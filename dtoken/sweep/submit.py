@@ -8,9 +8,9 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from dtoken.errors import InputError
-from hydra_plugins.dask_launcher.cluster import Cluster, Jobs
-from hydra_plugins.dask_launcher.cluster.driver import Driver
-from hydra_plugins.dask_launcher.cluster.queue import number
+from hydra_dask.cluster import Cluster, Jobs
+from hydra_dask.cluster.driver import Driver
+from hydra_dask.cluster.queue import number
 
 NAME = "dtoken-sweep"
 LOG, LOGS, RECORD = "driver.log", "workers", "driver.json"  # in the sweep directory

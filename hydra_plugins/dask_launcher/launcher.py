@@ -18,7 +18,7 @@ class DaskLauncher(Launcher):
 
     def setup(self, *, hydra_context: HydraContext, task_function: TaskFunction, config: DictConfig) -> None:
         """Take over what Hydra gives to every launcher."""
-        from hydra_plugins.dask_launcher._sweep import Sweep, options_of
+        from hydra_dask.sweep import Sweep, options_of
 
         self._sweep = Sweep(options_of(self._options), hydra_context, task_function, config)
 

@@ -11,8 +11,8 @@ import pytest
 import dtoken
 from dtoken.algorithms.token import Token
 from dtoken.algorithms.tvr import TVR
-from dtoken.engine.experiment import exact_costs, prepare
-from dtoken.engine.run import Recording, Stop, run
+from dtoken.engine.loop.experiment import exact_costs, prepare
+from dtoken.engine.loop.run import Recording, Stop, run
 from dtoken.errors import InputError
 from dtoken.graph import build, walk
 from dtoken.problem.finite_sum import FiniteSum

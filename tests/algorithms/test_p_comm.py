@@ -16,9 +16,10 @@ from dtoken.algorithms.tvr import TVR
 from dtoken.data.ingest import ingest
 from dtoken.data.partition import Partition
 from dtoken.data.synthetic import Synthetic
-from dtoken.engine import memory, timing
-from dtoken.engine.experiment import Experiment
-from dtoken.engine.memory import memory_need
+from dtoken.engine import timing
+from dtoken.engine.loop.experiment import Experiment
+from dtoken.engine.rows import memory
+from dtoken.engine.rows.memory import memory_need
 from dtoken.errors import InputError
 from dtoken.theory.local_work import Times
 from tests.algorithms import test_tavr

@@ -13,9 +13,9 @@ from dtoken.algorithms import METHODS, method_class
 from dtoken.algorithms.contract import Method, Origin
 from dtoken.algorithms.token import Token
 from dtoken.algorithms.tvr import TVR
-from dtoken.engine.experiment import prepare
 from dtoken.engine.local import LocalEngine
-from dtoken.engine.run import Recording, Stop, run
+from dtoken.engine.loop.experiment import prepare
+from dtoken.engine.loop.run import Recording, Stop, run
 from dtoken.errors import InputError
 from dtoken.graph import build, walk
 from dtoken.problem.finite_sum import FiniteSum

@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 from scipy.optimize import root
 
 from dtoken.algorithms.walkman import Walkman
-from dtoken.engine.experiment import prepare
-from dtoken.engine.run import Outcome, Recording, Stop, run
+from dtoken.engine.loop.experiment import prepare
+from dtoken.engine.loop.run import Outcome, Recording, Stop, run
 from dtoken.errors import InputError
 from dtoken.graph import build, walk
 from dtoken.problem.finite_sum import FiniteSum

@@ -11,7 +11,7 @@ import pytest
 from dtoken.cli.sweep import main
 from dtoken.errors import InputError
 from dtoken.sweep.submit import Resources, batch_system, driver, submission, submit
-from hydra_plugins.dask_launcher.cluster import CLUSTERS, Jobs
+from hydra_dask.cluster import CLUSTERS, Jobs
 
 BATCH = [kind for kind, cluster in CLUSTERS.items() if issubclass(cluster, Jobs)]
 

@@ -12,8 +12,8 @@ from typing import Any
 import dask
 import pytest
 
-from hydra_plugins.dask_launcher.cluster import CLUSTERS, Jobs
-from hydra_plugins.dask_launcher.cluster.queue import number
+from hydra_dask.cluster import CLUSTERS, Jobs
+from hydra_dask.cluster.queue import number
 
 BATCH = [kind for kind, cluster in CLUSTERS.items() if issubclass(cluster, Jobs)]
 NO_MEMORY = {"memory_per_core_property_name": "not_applicable"}  # or dask-jobqueue warns
@@ -65,7 +65,7 @@ def test_the_command_of_a_worker_leaves_in_good_order_and_is_encrypted(kind: str
     shared = str(tmp_path / "shared")
     assert words[4].startswith("tls://")
     assert all(given[f"--tls-{name}"].startswith(shared) for name in ("ca-file", "cert", "key"))
-    leaving = "hydra_plugins.dask_launcher.cluster._leaving"
+    leaving = "hydra_dask.cluster._leaving"
     assert given["--worker-class"] == f"{leaving}.LeavingWorker"
     assert given["--preload-nanny"] == leaving
     assert given["--nworkers"] == "2"

@@ -11,7 +11,7 @@ from dtoken.cluster import connect, described
 from dtoken.config.settings import make_settings
 from dtoken.config.values import defaults
 from dtoken.errors import InputError
-from hydra_plugins.dask_launcher.cluster import CLUSTERS, LocalWorkers
+from hydra_dask.cluster import CLUSTERS, LocalWorkers
 
 CONF = Path(__file__).parents[2] / "conf" / "cluster"
 

@@ -15,7 +15,7 @@ from dtoken.config.settings import Settings, make_settings
 from dtoken.config.source import config_folder
 from dtoken.data.partition import Partition
 from dtoken.data.synthetic import Synthetic
-from dtoken.engine.run import Stop
+from dtoken.engine.loop.run import Stop
 from dtoken.errors import InputError
 from dtoken.graph import REGISTRY
 from dtoken.problem.losses import LOSSES
@@ -118,7 +118,7 @@ def test_class_that_is_no_method_is_refused() -> None:
     with pytest.raises(InputError, match=r"algorithm._target_=pathlib.Path is not a dataclass"):
         make_settings(algorithm="pathlib.Path")
     with pytest.raises(InputError, match=r"is not a method: it has no token_start"):
-        make_settings(algorithm="dtoken.engine.run.Stop")
+        make_settings(algorithm="dtoken.engine.loop.run.Stop")
 
 
 def test_identity_leaves_out_what_does_not_change_the_result() -> None:

@@ -12,9 +12,9 @@ import pytest
 
 from dtoken.algorithms import METHODS, method_class
 from dtoken.algorithms.contract import Method
-from dtoken.engine.experiment import prepare
-from dtoken.engine.recorder import Record
-from dtoken.engine.run import Outcome, Recording, Stop, run
+from dtoken.engine.loop.experiment import prepare
+from dtoken.engine.loop.recorder import Record
+from dtoken.engine.loop.run import Outcome, Recording, Stop, run
 from dtoken.errors import InputError
 from dtoken.graph import build, walk
 from dtoken.problem.finite_sum import FiniteSum

@@ -16,7 +16,7 @@ from dtoken.algorithms import method_class
 from dtoken.algorithms.base import never
 from dtoken.cli.run import main
 from dtoken.compiled import _CacheFile
-from dtoken.engine.executor import executor
+from dtoken.engine.events.executor import executor
 from tests.conftest import ROOT
 
 BLOCKS = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "add-a-method.md").read_text(), re.DOTALL)

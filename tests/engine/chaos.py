@@ -16,10 +16,10 @@ from distributed import Client, LocalCluster
 
 from dtoken.algorithms import METHODS, method_class
 from dtoken.data.store import ShardStore
-from dtoken.engine.dask_engine import DaskEngine
-from dtoken.engine.faults import Faults
-from dtoken.engine.run import Watch
-from hydra_plugins.dask_launcher.cluster.connection import quiet
+from dtoken.engine.dask.driver import DaskEngine
+from dtoken.engine.dask.faults import Faults
+from dtoken.engine.loop.run import Watch
+from hydra_dask.cluster.connection import quiet
 from tests.engine.on_dask import (
     KILL,
     assert_equal,

@@ -18,10 +18,10 @@ from dtoken.data.ingest import ingest
 from dtoken.data.partition import Partition
 from dtoken.data.store import ShardStore
 from dtoken.data.synthetic import Synthetic
-from dtoken.engine.experiment import Experiment, prepare
 from dtoken.engine.local import LocalEngine
-from dtoken.engine.parts import Part, PartFile, read_part
-from dtoken.engine.run import Engine, Outcome, Recording, Stop, run
+from dtoken.engine.loop.experiment import Experiment, prepare
+from dtoken.engine.loop.parts import Part, PartFile, read_part
+from dtoken.engine.loop.run import Engine, Outcome, Recording, Stop, run
 from dtoken.graph import build, walk
 from dtoken.problem.finite_sum import FiniteSum
 from dtoken.problem.losses import get_loss

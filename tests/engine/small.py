@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from dtoken.algorithms.contract import Arrays, Facts, Method
 from dtoken.data.partition import Partition
 from dtoken.data.rows import RowBlock
-from dtoken.engine.experiment import gather_facts
 from dtoken.engine.local import LocalEngine
+from dtoken.engine.loop.experiment import gather_facts
 from dtoken.graph import build, walk
 from dtoken.problem.finite_sum import FiniteSum
 from dtoken.problem.losses import get_loss

@@ -15,7 +15,7 @@ from distributed import Security
 
 import dtoken
 from dtoken.errors import InputError
-from hydra_plugins.dask_launcher.cluster import Scheduler
+from hydra_dask.cluster import Scheduler
 from tests.waiting import NEVER, until
 
 FILES = {"ca": "tls_ca_file", "certificate": "tls_client_cert", "key": "tls_client_key"}

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import zarr
 
-from dtoken.engine import arrays
+from dtoken.engine.loop import arrays
 
 CONTENT = {
     "tokens": np.linspace(0.0, 1.0, 24).reshape(3, 8),

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from distributed import Security
 
-from dtoken.engine import channel
-from dtoken.engine.channel import HELLO, Encryption, Listener, Mesh
+from dtoken.engine.dask import channel
+from dtoken.engine.dask.channel import HELLO, Encryption, Listener, Mesh
 from tests.waiting import NEVER, until
 
 SECRET = b"s" * 32

@@ -11,12 +11,12 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 
-from dtoken import durable
-from dtoken.engine import checkpoint as module
-from dtoken.engine.checkpoint import FORMER, NAME, PARTS, Checkpoint, load_checkpoint, save_checkpoint
-from dtoken.engine.packed import MAGIC, read_packed, write_packed
-from dtoken.engine.parts import Part, PartFile, put_part, read_part, write_part
-from dtoken.engine.recorder import Record
+from dtoken.data import durable
+from dtoken.engine.loop import checkpoint as module
+from dtoken.engine.loop.checkpoint import FORMER, NAME, PARTS, Checkpoint, load_checkpoint, save_checkpoint
+from dtoken.engine.loop.packed import MAGIC, read_packed, write_packed
+from dtoken.engine.loop.parts import Part, PartFile, put_part, read_part, write_part
+from dtoken.engine.loop.recorder import Record
 from dtoken.errors import InputError, RunError
 from dtoken.schedule.clock import Clock
 from dtoken.schedule.stream import Start

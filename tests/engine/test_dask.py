@@ -23,12 +23,13 @@ from dtoken.data.ingest import ingest
 from dtoken.data.partition import Partition
 from dtoken.data.rcv1_like import Rcv1Like
 from dtoken.data.store import DamagedStore, ShardStore
-from dtoken.engine import timing, worker
-from dtoken.engine.channel import HELLO
-from dtoken.engine.dask_engine import DaskEngine
-from dtoken.engine.faults import Faults
-from dtoken.engine.memory import memory_need
-from dtoken.engine.worker import Hosts
+from dtoken.engine import timing
+from dtoken.engine.dask import worker
+from dtoken.engine.dask.channel import HELLO
+from dtoken.engine.dask.driver import DaskEngine
+from dtoken.engine.dask.faults import Faults
+from dtoken.engine.dask.worker import Hosts
+from dtoken.engine.rows.memory import memory_need
 from dtoken.errors import InputError, RunError
 from dtoken.theory.local_work import Times
 from tests.engine.on_dask import (

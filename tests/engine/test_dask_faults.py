@@ -15,14 +15,14 @@ from distributed import Client, LocalCluster
 
 from dtoken.algorithms import method_class
 from dtoken.data.store import ShardStore
-from dtoken.engine import crew
-from dtoken.engine.checkpoint import load_checkpoint
-from dtoken.engine.dask_engine import DaskEngine
-from dtoken.engine.experiment import Experiment
-from dtoken.engine.faults import Faults
-from dtoken.engine.recorder import Record
-from dtoken.engine.run import Outcome, Watch
-from dtoken.engine.worker import Hosts
+from dtoken.engine.dask import crew
+from dtoken.engine.dask.driver import DaskEngine
+from dtoken.engine.dask.faults import Faults
+from dtoken.engine.dask.worker import Hosts
+from dtoken.engine.loop.checkpoint import load_checkpoint
+from dtoken.engine.loop.experiment import Experiment
+from dtoken.engine.loop.recorder import Record
+from dtoken.engine.loop.run import Outcome, Watch
 from dtoken.errors import RunError
 from tests.engine.chaos import chaotic_run
 from tests.engine.on_dask import (
@@ -225,9 +225,9 @@ def test_a_mistake_in_a_method_is_told_with_its_traceback(
 KILLED = """
 import os, signal
 from dtoken.cli.run import main
-from dtoken.engine import crew
-from dtoken.engine.checkpoint import load_checkpoint
-from dtoken.engine.dask_engine import DaskEngine
+from dtoken.engine.dask import crew
+from dtoken.engine.loop.checkpoint import load_checkpoint
+from dtoken.engine.dask.driver import DaskEngine
 
 measure, asked = DaskEngine.measure, []
 

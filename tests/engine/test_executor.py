@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dtoken.engine import executor as executor_module
 from dtoken.engine import local as local_module
-from dtoken.engine.executor import DONE, WAITING, executor
+from dtoken.engine.events import executor as executor_module
+from dtoken.engine.events.executor import DONE, WAITING, executor
+from dtoken.engine.events.plan import FLUSH, Plan, make_plan
 from dtoken.engine.local import LocalEngine, balanced_groups
-from dtoken.engine.plan import FLUSH, Plan, make_plan
 from dtoken.problem.hosted import HostedRows
 from dtoken.schedule.events import DELIVER, LOAD, LOCAL, MEET, MOVE, VISIT, Events
 from dtoken.schedule.samples import Samples

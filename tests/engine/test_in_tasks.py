@@ -14,8 +14,8 @@ import zarr
 from distributed import Client
 
 import dtoken
-from dtoken.engine.checkpoint import load_checkpoint
-from dtoken.engine.dask_engine import DaskEngine
+from dtoken.engine.dask.driver import DaskEngine
+from dtoken.engine.loop.checkpoint import load_checkpoint
 from tests.engine.on_dask import KILL, local_cluster, send, without_wall
 from tests.waiting import NEVER, until
 

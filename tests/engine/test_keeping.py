@@ -11,14 +11,14 @@ from typing import Any
 import pytest
 
 from dtoken.algorithms.tvr import TVR
-from dtoken.engine import interruption, keeping
-from dtoken.engine import run as module
-from dtoken.engine.checkpoint import NAME, load_checkpoint
-from dtoken.engine.keeping import Keeper
 from dtoken.engine.local import LocalEngine
-from dtoken.engine.run import Stop, Watch
+from dtoken.engine.loop import interruption, keeping
+from dtoken.engine.loop import run as module
+from dtoken.engine.loop.checkpoint import NAME, load_checkpoint
+from dtoken.engine.loop.keeping import Keeper
+from dtoken.engine.loop.run import Stop, Watch
 from dtoken.schedule.events import MOVE, Events
-from hydra_plugins.dask_launcher._stopping import JOB
+from hydra_dask.stopping import JOB
 from tests.engine.test_resume import assert_same, go
 
 

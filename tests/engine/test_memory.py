@@ -18,11 +18,11 @@ from dtoken.algorithms.tvr import TVR
 from dtoken.algorithms.walkman import Walkman
 from dtoken.config.settings import make_settings
 from dtoken.data.store import DamagedStore
-from dtoken.engine import memory
-from dtoken.engine.memory import MemoryNeed, memory_need, parse_memory
+from dtoken.engine.rows import memory
+from dtoken.engine.rows.memory import MemoryNeed, memory_need, parse_memory
 from dtoken.errors import InputError
-from dtoken.estimate import memory_estimate, memory_line, memory_text
-from dtoken.preparation import check_run
+from dtoken.session.memory_estimate import memory_estimate, memory_line, memory_text
+from dtoken.session.prepare import check_run
 from tests.waiting import until
 
 MB = 10**6
@@ -194,7 +194,8 @@ def test_a_run_leaves_its_memory(tmp_path: Path, tiny_buffers: None) -> None:
 
 def test_memory_is_noted_from_the_start(tmp_path: Path, tiny_buffers: None, monkeypatch: pytest.MonkeyPatch) -> None:
     """What is there only while the run is prepared is in the notes."""
-    from dtoken import memory_samples, preparation
+    from dtoken.session import memory_samples
+    from dtoken.session import prepare as preparation
 
     monkeypatch.setattr(memory_samples, "EVERY", 0.005)
     optimum, take = preparation.prepare, memory_samples.MemorySamples._take
@@ -219,7 +220,7 @@ def test_memory_is_noted_from_the_start(tmp_path: Path, tiny_buffers: None, monk
 
 
 def test_a_peak_is_never_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
-    from dtoken import memory_samples
+    from dtoken.session import memory_samples
 
     monkeypatch.setattr(memory_samples, "EVERY", 0.001)
     monkeypatch.setattr(memory_samples, "MOST", 8)

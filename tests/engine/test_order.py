@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dtoken.engine.order import node_by_node
+from dtoken.engine.events.order import node_by_node
 from dtoken.schedule.events import LOCAL, MEET, MOVE, VISIT, Events
 
 

@@ -28,10 +28,10 @@ from dtoken.data import store as store_module
 from dtoken.data.ingest import ingest
 from dtoken.data.partition import Partition
 from dtoken.data.store import DamagedStore, ShardStore
-from dtoken.engine import row_cache
 from dtoken.engine.local import LocalEngine
-from dtoken.engine.memory import Room
-from dtoken.engine.row_cache import RowCache
+from dtoken.engine.rows import row_cache
+from dtoken.engine.rows.memory import Room
+from dtoken.engine.rows.row_cache import RowCache
 from dtoken.problem.losses import get_loss
 from dtoken.schedule.events import Events
 from tests.conftest import Rows

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from dtoken.engine.crew import take_turns
+from dtoken.engine.dask.crew import take_turns
 from dtoken.engine.placement import balanced_groups, place
 from dtoken.graph import build
 

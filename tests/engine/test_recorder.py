@@ -27,7 +27,7 @@ def test_consensus_is_the_mean_over_nodes_and_tokens(jumps: int) -> None:
 def _start() -> np.ndarray:
     """theta_i of tvr before the first event: minus the gradient at 0, divided by sigma~."""
     from dtoken.config.settings import make_settings
-    from dtoken.preparation import prepare_run
+    from dtoken.session.prepare import prepare_run
 
     prepared = prepare_run(make_settings(nodes=8, algorithm=TVR))
     sigma_t, loss = prepared.experiment.constants.sigma_t, prepared.experiment.problem.loss

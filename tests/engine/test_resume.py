@@ -12,10 +12,10 @@ import pytest
 
 from dtoken.algorithms.contract import Facts
 from dtoken.algorithms.tvr import TVR
-from dtoken.engine.checkpoint import NAME, load_checkpoint
-from dtoken.engine.experiment import prepare
 from dtoken.engine.local import LocalEngine
-from dtoken.engine.run import Outcome, Recording, Stop, Watch, run
+from dtoken.engine.loop.checkpoint import NAME, load_checkpoint
+from dtoken.engine.loop.experiment import prepare
+from dtoken.engine.loop.run import Outcome, Recording, Stop, Watch, run
 from dtoken.errors import InputError, RunError
 from dtoken.graph import build, walk
 from dtoken.problem.finite_sum import FiniteSum
@@ -77,7 +77,7 @@ def uninterrupted() -> Outcome:
 SUICIDE = """
 import os, signal
 from pathlib import Path
-from dtoken.engine.run import Watch
+from dtoken.engine.loop.run import Watch
 from tests.engine.test_resume import go
 
 count = 0
@@ -117,7 +117,7 @@ def test_killed_at_a_given_moment(
 HELD = """
 import time
 from pathlib import Path
-from dtoken.engine.run import Watch
+from dtoken.engine.loop.run import Watch
 from tests.engine.test_resume import EVENTS, go
 
 def hold(record):

@@ -8,7 +8,7 @@ import time
 import hydra
 from omegaconf import DictConfig
 
-from hydra_plugins.dask_launcher._stopping import asked_to_stop
+from hydra_dask.stopping import asked_to_stop
 
 
 def started(cfg: DictConfig) -> None:

@@ -15,8 +15,8 @@ import pytest
 from distributed import Client, LocalCluster
 
 import dtoken
-from hydra_plugins.dask_launcher._allocator import LARGE, give_back, keep_memory
-from hydra_plugins.dask_launcher.cluster import LocalWorkers
+from hydra_dask.allocator import LARGE, give_back, keep_memory
+from hydra_dask.cluster import LocalWorkers
 from tests.waiting import NEVER
 
 ROWS, NODES, PASSES = 600, 4, 60  # of 47,236 features: a step makes vectors of 378 kB

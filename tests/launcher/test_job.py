@@ -14,8 +14,8 @@ from hydra.core.utils import run_job as hydra_run_job
 from hydra.types import HydraContext, RunMode
 from omegaconf import DictConfig, OmegaConf, open_dict, read_write
 
-from hydra_plugins.dask_launcher._compose import packed, unpacked
-from hydra_plugins.dask_launcher._job import run_job, to_yaml
+from hydra_dask.compose import packed, unpacked
+from hydra_dask.job import run_job, to_yaml
 
 WORDS = (
     "+a=1",

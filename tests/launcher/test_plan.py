@@ -15,10 +15,9 @@ from hydra.errors import ConfigCompositionException
 from hydra.types import HydraContext, RunMode
 from omegaconf import DictConfig, OmegaConf
 
-from hydra_plugins.dask_launcher._cluster import cluster_of
-from hydra_plugins.dask_launcher._compose import Compositions, identity
-from hydra_plugins.dask_launcher._plan import Plan, Planner, open_manifest
-from hydra_plugins.dask_launcher._records import (
+from hydra_dask.cluster import Jobs, Scheduler
+from hydra_dask.compose import Compositions, identity
+from hydra_dask.manifest import (
     DONE,
     Job,
     Manifest,
@@ -27,7 +26,8 @@ from hydra_plugins.dask_launcher._records import (
     read_manifest,
     write_record,
 )
-from hydra_plugins.dask_launcher.cluster import Jobs, Scheduler
+from hydra_dask.options import cluster_of
+from hydra_dask.plan import Plan, Planner, open_manifest
 from tests.launcher.conftest import Sweeps
 
 SUBDIR = "${hydra.job.num}"

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from hydra_plugins.dask_launcher._pool import Pool, Rules, _Running
-from hydra_plugins.dask_launcher._records import Job
+from hydra_dask.manifest import Job
+from hydra_dask.pool import Pool, Rules, _Running
 
 OVERDUE = "ran longer than hydra.launcher.timeout=10 seconds and was stopped"
 

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from hydra_plugins.dask_launcher import _screen
-from hydra_plugins.dask_launcher._records import DONE, FAILED, RUNNING, WAITING, Job
+from hydra_dask import screen as _screen
+from hydra_dask.manifest import DONE, FAILED, RUNNING, WAITING, Job
 
 
 @pytest.mark.parametrize("width", [80, 120])

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from dtoken.accuracy import Crossing, crossing, settled
+from dtoken.engine.loop.accuracy import Crossing, crossing, settled
 
 
 def by_hand(values: list[float], accuracy: float) -> Crossing:

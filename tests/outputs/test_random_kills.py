@@ -20,7 +20,8 @@ import os, random, shutil, signal, sys
 from pathlib import Path
 
 import dtoken
-from dtoken.engine import keeping, packed
+from dtoken.engine.loop import keeping
+from dtoken.engine.loop import packed
 from dtoken.engine.local import LocalEngine
 from dtoken.schedule.log import LogWriter
 

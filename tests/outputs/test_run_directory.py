@@ -13,9 +13,9 @@ import pytest
 import zarr
 
 import dtoken
-from dtoken.engine.recorder import COLUMNS
+from dtoken.engine.loop.recorder import COLUMNS
 from dtoken.errors import InputError
-from dtoken.result import Result
+from dtoken.session.result import Result
 
 FILES = ("trajectory.parquet", "result.zarr", "summary.json")
 
@@ -165,7 +165,7 @@ def test_a_later_stop_continues(stop: dict[str, float], finished: Path, tmp_path
 def test_a_killed_run_continues(finished: Path, tmp_path: Path, run_child: Any) -> None:
     code = """
 import os, signal
-import dtoken, dtoken.engine.run as engine
+import dtoken, dtoken.engine.loop.run as engine
 os.environ["DTOKEN_STORE"] = stores
 save, saved = engine.save_checkpoint, []
 def save_and_die(*arguments):

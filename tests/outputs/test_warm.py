@@ -11,7 +11,7 @@ import zarr
 import dtoken
 from dtoken.data.store import ShardStore
 from dtoken.errors import InputError
-from dtoken.result import Result
+from dtoken.session.result import Result
 
 DATA = {"kind": "synthetic", "rows": 160, "features": 6}
 STARTING = ["token", "tvr", "tavr", "dvr"]

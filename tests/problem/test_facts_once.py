@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from dtoken.config.settings import make_settings
-from dtoken.preparation import prepare_run
 from dtoken.problem import optimum
 from dtoken.problem.finite_sum import FiniteSum
+from dtoken.session.prepare import prepare_run
 
 
 @pytest.fixture

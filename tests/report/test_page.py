@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from dtoken.outputs import write_memory
 from dtoken.report import make_report
 from dtoken.report.facts import CONSTANTS
+from dtoken.session.files import write_memory
 from tests.report.conftest import MILLISECONDS
 from tests.sweep.made import config, trajectory, write_manifest, write_run
 

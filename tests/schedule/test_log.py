@@ -11,8 +11,8 @@ import pytest
 
 import dtoken
 from dtoken.errors import InputError, RunError
-from dtoken.result import Result
 from dtoken.schedule.log import LogWriter, even_tables
+from dtoken.session.result import Result
 
 COLUMNS = ["kind", "node", "sample", "token", "other", "at"]
 

@@ -8,8 +8,8 @@ import numpy as np
 
 import dtoken
 from dtoken.config.settings import make_settings
-from dtoken.preparation import prepare_run
-from dtoken.session import execute
+from dtoken.session.execute import execute
+from dtoken.session.prepare import prepare_run
 from tests.slurm.site import Site
 from tests.waiting import until
 

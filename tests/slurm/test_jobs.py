@@ -11,7 +11,7 @@ import pytest
 from distributed import KilledWorker, get_worker
 from distributed.core import Status
 
-from hydra_plugins.dask_launcher.cluster import CLUSTERS, keeper
+from hydra_dask.cluster import CLUSTERS, keeper
 from tests.slurm.site import Site
 from tests.waiting import NEVER, until
 
@@ -122,7 +122,7 @@ def test_jobs_end_by_themselves_when_the_driver_is_killed(site: Site, shared: Pa
         f"""
 import time
 from pathlib import Path
-from hydra_plugins.dask_launcher.cluster import CLUSTERS
+from hydra_dask.cluster import CLUSTERS
 with CLUSTERS["slurm"](workers=1, memory="500MB", shared=Path({str(shared)!r})).open() as connection:
     connection.client.wait_for_workers(1)
     Path({str(shared)!r}, "ready").touch()

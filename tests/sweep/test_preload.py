@@ -9,13 +9,13 @@ import pytest
 
 LOOK = """
 import sys
-from hydra_plugins.dask_launcher.cluster.fork_server import PRELOAD
+from hydra_dask.cluster.fork_server import PRELOAD
 for name in (*PRELOAD, "dtoken.sweep.preload"):
     __import__(name)
 before = set(sys.modules)
 threads = next(line.split()[1] for line in open("/proc/self/status") if line.startswith("Threads:"))
 from dtoken.cli.run import run_of_sweep
-import dtoken.algorithms.tavr, dtoken.engine.local, dtoken.session
+import dtoken.algorithms.tavr, dtoken.engine.local, dtoken.session.execute
 later = {name for name in set(sys.modules) - before if name.startswith("dtoken.")}
 print(threads, *later)
 """

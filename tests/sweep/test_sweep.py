@@ -12,7 +12,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from dtoken.engine.checkpoint import load_checkpoint
+from dtoken.engine.loop.checkpoint import load_checkpoint
 from dtoken.sweep.collect import load
 from tests.launcher.conftest import Ended, Sweeps
 

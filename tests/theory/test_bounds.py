@@ -17,15 +17,15 @@ from dtoken.algorithms.tavr import TAVR
 from dtoken.algorithms.token import Token
 from dtoken.algorithms.tvr import TVR
 from dtoken.data.rows import RowBlock
-from dtoken.engine.experiment import Experiment, prepare
 from dtoken.engine.local import LocalEngine
+from dtoken.engine.loop.experiment import Experiment, prepare
 from dtoken.errors import InputError
 from dtoken.graph import build, walk
 from dtoken.problem.finite_sum import FiniteSum
 from dtoken.problem.losses import get_loss
 from dtoken.schedule.clock import TimeModel
 from dtoken.schedule.events import MOVE, Events, concatenate
-from dtoken.summary import proved
+from dtoken.session.summary import proved
 from dtoken.theory.table import ABOUT, BOUNDS, predict
 from tests.algorithms.test_rate import proved_rate
 from tests.algorithms.test_reference import reference_of

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 import dtoken
-from dtoken.accuracy import crossing
+from dtoken.engine.loop.accuracy import crossing
 
 NAMES = {
     ("token", 1): "Token, K=1",

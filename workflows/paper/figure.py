@@ -9,7 +9,7 @@ import pandas as pd
 from curves import Curves, load_curves
 from matplotlib.axes import Axes
 
-from dtoken.accuracy import crossing
+from dtoken.engine.loop.accuracy import crossing
 
 # Okabe and Ito's colours, one per method; dashes tell variants apart
 STYLES = {

@@ -1,0 +1,141 @@
+"""The one executor: compiled, it runs the part of a stretch of events that falls to the nodes it hosts.
+
+Visits run in schedule order, each after the local steps of its node that precede it. A visit waits until its token is
+there, that is until ``ready[k]`` says that all earlier visits of token k are done. While it waits, local steps of nodes
+that are visited later run ahead. The globally first visit that is not done never waits, so executors of several threads
+or workers cannot block each other for ever.
+"""
+
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+from dtoken.compiled import compiled
+from dtoken.engine.events.plan import FLUSH
+from dtoken.engine.events.primitives import load_acquire, prefetch, prefetch_each, prefetch_entry, store_release
+
+DONE, WAITING, LEAVING = range(3)
+
+AHEAD_STEPS = 16  # local steps that run ahead before the token is looked for again
+AHEAD_VISITS = 512  # how far down the list of visits to look for steps that can run ahead
+ROW_STATE_AHEAD = 8  # local steps between asking where a row is, and what the node remembers of it, and using that
+ROW_AHEAD = 4  # local steps between asking for a row and using it
+ENTRIES_AHEAD = 1  # local steps between asking for what a row will be multiplied with, and that
+VISITS_AHEAD = 4  # visits between asking for a node's state, if it is short, and using it
+SHORT_STATE = 256  # features up to which a node's state is fetched as a whole
+LONG_STATE = 2048  # features from which a node's state does not stay in the nearest cache
+LINE = 64  # bytes that come together
+
+
+@compiled
+def _no_meet(c: Any, tokens: Any, k: int, other: int, t: float) -> None:
+    pass
+
+
+@compiled
+def publish(ready: Any, k: int, turn: int) -> None:
+    """Say that token k is here and has been part of ``turn`` visits and meets."""
+    store_release(ready, k, turn)
+
+
+@compiled
+def fetch_row_state(rows: Any, nodes: Any, r: int) -> None:
+    """Ask for the numbers that there are for each row, if r is a row."""
+    if r >= 0:
+        prefetch(rows.start, r)
+        prefetch(rows.y, r)
+        prefetch(rows.q, r)
+        prefetch_each(nodes, len(rows.y), r)
+
+
+@compiled
+def fetch_row(rows: Any, r: int) -> None:
+    """Ask for row r, if it is a row."""
+    if r >= 0:
+        for entry in range(rows.start[r], rows.stop[r], LINE // 8):
+            prefetch(rows.data, entry)
+        for entry in range(rows.start[r], rows.stop[r], LINE // 4):
+            prefetch(rows.indices, entry)
+
+
+@compiled
+def fetch_entries(rows: Any, state: Any, i: int, r: int) -> None:
+    """Ask for what node i has at the features of row r, if it is a row and the node's state long enough to matter."""
+    if r >= 0 and rows.d >= LONG_STATE:
+        for entry in range(rows.start[r], rows.stop[r]):
+            prefetch_entry(state, i, rows.indices[entry])
+
+
+@compiled
+def fetch_state(rows: Any, state: Any, i: int) -> None:
+    """Ask for all of the state of node i, if it is short."""
+    if i >= 0 and rows.d <= SHORT_STATE:
+        for s in range(0, rows.d, LINE // 8):
+            prefetch_entry(state, i, s)
+
+
+@cache
+def executor(local: Callable[..., None], visit: Callable[..., None], meet: Callable[..., None] | None) -> Any:
+    """Compile the executor of a method from its steps.
+
+    The result is ``run(plan, c, rows, nodes, tokens, ready, cursor, patience)``. It works on ``plan`` from where
+    ``cursor`` says (the next visit, then the next local step of each visit) and returns DONE, WAITING when a token did
+    not come within ``patience`` looks, or LEAVING after a visit whose token goes to another host.
+    """
+    meet = meet or _no_meet
+
+    @compiled
+    def run_steps(plan: Any, c: Any, rows: Any, nodes: Any, cursor: Any, v: int, most: int) -> None:
+        """At most ``most`` of the local steps that precede the visit ``v``."""
+        i, end, last = plan.node[v], plan.first[v + 1], len(plan.row)
+        for step in range(cursor[1 + v], min(cursor[1 + v] + most, end)):
+            if step + ROW_STATE_AHEAD < last:
+                fetch_row_state(rows, nodes, plan.row[step + ROW_STATE_AHEAD])
+            if step + ROW_AHEAD < last:
+                fetch_row(rows, plan.row[step + ROW_AHEAD])
+            if step + ENTRIES_AHEAD < end:
+                fetch_entries(rows, nodes[0], i, plan.row[step + ENTRIES_AHEAD])
+            local(c, rows, nodes, i, plan.row[step], plan.at[step])
+        cursor[1 + v] = min(cursor[1 + v] + most, end)
+
+    @compiled
+    def run_ahead(plan: Any, c: Any, rows: Any, nodes: Any, cursor: Any, v: int) -> bool:
+        """Some local steps that the visit ``v``, which waits, does not hold up; False: there are none."""
+        for later in range(v, min(v + AHEAD_VISITS, len(plan.node))):
+            if plan.before[later] < v and cursor[1 + later] < plan.first[later + 1]:
+                run_steps(plan, c, rows, nodes, cursor, later, AHEAD_STEPS)
+                return True
+        return False
+
+    @compiled
+    def run(plan: Any, c: Any, rows: Any, nodes: Any, tokens: Any, ready: Any, cursor: Any, patience: int) -> int:
+        for v in range(cursor[0], len(plan.node)):
+            if v + VISITS_AHEAD < len(plan.node):
+                fetch_state(rows, nodes[0], plan.node[v + VISITS_AHEAD])
+            k, other, i = plan.token[v], plan.other[v], plan.node[v]
+            looks = 0
+            while k != FLUSH and (
+                load_acquire(ready, k) != plan.turn[v]
+                or (other >= 0 and load_acquire(ready, other) != plan.other_turn[v])
+            ):
+                if looks == 0 and run_ahead(plan, c, rows, nodes, cursor, v):
+                    continue
+                looks += 1
+                if looks > patience:
+                    cursor[0] = v
+                    return WAITING
+            run_steps(plan, c, rows, nodes, cursor, v, len(plan.row))
+            if other >= 0:
+                meet(c, tokens, k, other, plan.visit_at[v])
+                store_release(ready, other, plan.other_turn[v] + 1)
+            elif k != FLUSH:
+                visit(c, rows, nodes, tokens, i, k, plan.visit_row[v], plan.visit_at[v])
+            if k != FLUSH:
+                store_release(ready, k, plan.turn[v] + 1)
+            if plan.leave[v] >= 0 or plan.other_leave[v] >= 0:
+                cursor[0] = v + 1
+                return LEAVING
+        cursor[0] = len(plan.node)
+        return DONE
+
+    return run

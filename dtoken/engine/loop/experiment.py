@@ -1,0 +1,177 @@
+"""Everything about a run that is decided before its first event: problem, method, graph, schedule, optimum."""
+
+import math
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dtoken.algorithms.contract import Arrays, Facts, Method, Origin
+from dtoken.engine.events.draws import drawn_samples
+from dtoken.errors import InputError
+from dtoken.graph.walks import Walk
+from dtoken.problem.blocks import SINGLE_ROWS, Blocks, block_norms
+from dtoken.problem.finite_sum import FiniteSum
+from dtoken.problem.optimum import ROUGH, Optimum, optimum
+from dtoken.problem.smoothness import batch_smoothness, max_smoothness, row_facts, sum_smoothness
+from dtoken.schedule.clock import Costs, TimeModel
+from dtoken.schedule.stream import Law, Schedule, Start, start_at
+
+WORST_CONDITION = 1e60  # sum of a node's L_ij over sigma
+
+
+class Replay(Schedule, Protocol):
+    """A schedule that was recorded before."""
+
+    @property
+    def token_start(self) -> NDArray[np.int64]:
+        """The tokens' first nodes."""
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """A method on a problem over a graph, with all its constants."""
+
+    problem: FiniteSum
+    method: Method
+    walk: Walk
+    facts: Facts
+    constants: Arrays
+    law: Law
+    costs: Costs
+    time: TimeModel
+    seed: int
+    optimum: Optimum
+    bound: float | None = None  # C: E[F - F*] <= C (1 - rate)^t is proved; None: it is not
+    replay: Replay | None = None  # a log to take the events from
+    origin: Origin | None = None  # where an earlier run ended, if this one goes on from there
+
+    @property
+    def n(self) -> int:
+        """Number of nodes."""
+        return self.problem.n
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What the user should know before the run starts, in sentences."""
+        return (*self.method.notes(self.constants, self.facts), *_rough(self.optimum))
+
+    @property
+    def start(self) -> Start:
+        """Where the schedule begins."""
+        positions = self.method.token_start(self.n) if self.replay is None else self.replay.token_start
+        return start_at(positions)
+
+    @property
+    def schedule(self) -> Schedule:
+        """The events of this run."""
+        return self.replay or self.method.schedule(self.constants, self.facts, self.seed)
+
+
+def _rough(found: Optimum) -> tuple[str, ...]:
+    """What to say where F* is not known well."""
+    if found.error <= ROUGH * abs(found.objective):
+        return ()
+    return (
+        f"F* is known to within {found.error:.1g} only, which is where float64 ends for these data, and smaller values "
+        "of F - F* mean nothing; give features similar sizes, or use a larger problem.sigma",
+    )
+
+
+def prepare(problem: FiniteSum, method: Method, walk: Walk, time: TimeModel, seed: int) -> Experiment:
+    """Check that the method can do what is asked, and compute all constants and the reference optimum."""
+    tokens = len(method.token_start(problem.n))
+    if tokens > problem.n:
+        raise InputError(f"algorithm.tokens={tokens} but there are only {problem.n} nodes; use tokens<={problem.n}")
+    if not 0 <= seed < 2**64:
+        raise InputError(f"seed={seed} must be an integer from 0 to 2**64 - 1")
+    facts = gather_facts(problem, walk, method.blocks)
+    _check_condition(facts)
+    constants = method.constants(facts)
+    law, costs = method.law(constants, facts), exact_costs(problem, method, constants, facts)
+    best = optimum(problem)
+    bound = _bound(method, constants, facts, problem, best)
+    return Experiment(problem, method, walk, facts, constants, law, costs, time, seed, best, bound)
+
+
+def _bound(method: Method, constants: Arrays, facts: Facts, problem: FiniteSum, best: Optimum) -> float | None:
+    """C of the method's proof, if there is one and float64 can hold it."""
+    if getattr(constants, "rate", 1.0) == 0:
+        return None
+    with np.errstate(over="ignore", invalid="ignore"):
+        found = method.bound(constants, facts, problem, best.theta)
+    return found if found is not None and np.isfinite(found) else None
+
+
+def _check_condition(facts: Facts) -> None:
+    """Refuse problems whose constants float64 cannot hold: some are products of several condition numbers."""
+    largest = float(facts.sum_L.max())
+    condition = largest / facts.sigma
+    if condition <= WORST_CONDITION:
+        return
+    remedy = "smaller features"
+    if math.isfinite(largest):
+        remedy = f"a problem.sigma of at least {largest / WORST_CONDITION:.0e}"
+    raise InputError(
+        f"problem.sigma={facts.sigma:g} makes the condition number {condition:.0e}, and dtoken computes with no more "
+        f"than {WORST_CONDITION:.0e}; use {remedy}"
+    )
+
+
+def with_p_comm(experiment: Experiment, p_comm: float) -> Experiment:
+    """The same with another share of visits."""
+    method: Any = experiment.method
+    method = replace(method, p_comm=p_comm)
+    facts, problem = experiment.facts, experiment.problem
+    constants = method.constants(facts)
+    bound = _bound(method, constants, facts, problem, experiment.optimum)
+    problem.reader.forget()
+    return replace(experiment, method=method, constants=constants, law=method.law(constants, facts), bound=bound)
+
+
+def exact_costs(problem: FiniteSum, method: Method, constants: Arrays, facts: Facts) -> Costs:
+    """The costs of a method, with the nodes whose last block has fewer rows than the others."""
+    costs, size = method.costs(facts), method.blocks.rows
+    before_last = (facts.rows - 1) // size * size
+    short = np.minimum(facts.rows, size) - (facts.rows - before_last)
+    if not (method.draws_samples and short.any()):
+        return costs
+    norms = block_norms(problem.shards, method.blocks, problem.threads)
+    samples = drawn_samples(method, constants, norms, facts.curvature * (1.0 / facts.rows))
+    first = np.cumsum(facts.rows) - facts.rows
+    return costs._replace(short=short, first=first, last=first + before_last, samples=samples)
+
+
+def gather_facts(problem: FiniteSum, walk: Walk, blocks: Blocks = SINGLE_ROWS) -> Facts:
+    """What a method with such samples may know of problem and graph, in one pass over the data."""
+    if blocks.rows > 1:
+        return _facts_of_blocks(problem, walk, blocks)
+    rows = row_facts(problem)
+    return Facts(
+        sigma=problem.sigma,
+        curvature=problem.loss.curvature,
+        rows=rows.rows,
+        samples=rows.rows - rows.empty,
+        sum_L=sum_smoothness(problem, rows),
+        max_L=float(max_smoothness(problem, rows).max()),
+        batch_L=lambda: batch_smoothness(problem),
+        of_samples=lambda function: np.array([function(L[L > 0]) for L in map(problem.smoothness, range(problem.n))]),
+        walk=walk,
+    )
+
+
+def _facts_of_blocks(problem: FiniteSum, walk: Walk, blocks: Blocks) -> Facts:
+    rows, curvature = np.array(problem.shards.node_rows, np.int64), problem.loss.curvature
+    L = [curvature * q / m for q, m in zip(block_norms(problem.shards, blocks, problem.threads), rows, strict=True)]
+    return Facts(
+        sigma=problem.sigma,
+        curvature=curvature,
+        rows=rows,
+        samples=np.array([np.count_nonzero(L_i) for L_i in L], np.int64),
+        sum_L=np.array([L_i.sum() for L_i in L]),
+        max_L=float(max(L_i.max() for L_i in L)),
+        batch_L=lambda: batch_smoothness(problem),
+        of_samples=lambda function: np.array([function(L_i[L_i > 0]) for L_i in L]),
+        walk=walk,
+    )

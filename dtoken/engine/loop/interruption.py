@@ -1,0 +1,43 @@
+"""Signals that end a run, put off until it is at a cut: SIGTERM, Ctrl-C, and a worker of a sweep that leaves."""
+
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from hydra_dask.stopping import asked_to_stop
+
+PATIENCE = 10.0  # seconds to come to a cut; a second signal ends the wait
+
+
+@contextmanager
+def put_off(wanted: bool = True) -> Iterator[Callable[[], bool]]:
+    """Give a function that says whether the run is to stop at the next cut, and is to raise KeyboardInterrupt there.
+
+    Outside of the main thread signals are not ours, and nothing is put off where nothing is kept at a cut.
+    """
+    if not wanted or threading.current_thread() is not threading.main_thread():
+        yield asked_to_stop
+        return
+    asked = False
+    main = threading.main_thread().ident or 0
+    timer = threading.Timer(PATIENCE, lambda: signal.pthread_kill(main, signal.SIGINT))
+    timer.daemon = True
+
+    def ask(*_: Any) -> None:
+        nonlocal asked
+        if asked:
+            raise KeyboardInterrupt
+        asked = True
+        timer.start()
+
+    before = {number: signal.signal(number, ask) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield lambda: asked
+    finally:
+        timer.cancel()
+        for number, handler in before.items():
+            signal.signal(number, handler)
+    if asked:  # it came too late to be seen
+        raise KeyboardInterrupt

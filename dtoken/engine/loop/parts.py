@@ -1,0 +1,99 @@
+"""The state of some nodes and tokens as named arrays: what checkpoints are made of, whoever hosts what later."""
+
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dtoken.algorithms.contract import Arrays
+from dtoken.engine.events.plan import Traffic
+from dtoken.engine.loop.packed import damaged, read_packed, write_packed
+from dtoken.errors import RunError
+
+INDEX = ("nodes", "tokens", "first", "where", "turns")
+STATE = "state/"  # before the names of a part's arrays in a file
+
+
+class Part(NamedTuple):
+    """The state of some nodes and tokens."""
+
+    nodes: NDArray[np.int64]  # numbers of the nodes
+    tokens: NDArray[np.int64]  # numbers of the tokens
+    first: NDArray[np.int64]  # (nodes + 1,) bounds of the nodes' rows
+    where: NDArray[np.int64]  # (K,) node that each token, here or not, mixed at last
+    turns: NDArray[np.int64]  # (K,) visits and meets of each token so far
+    arrays: dict[str, NDArray[Any]]  # nodes/<field> and tokens/<field>
+
+
+def take_part(
+    nodes: NDArray[np.int64],
+    first: NDArray[np.int64],
+    node_state: Arrays,
+    tokens: NDArray[np.int64],
+    token_state: Arrays,
+    traffic: Traffic,
+    *,
+    copy: bool = True,
+) -> Part:
+    """The state of hosted ``nodes`` and of some ``tokens``; what is not copied must be used before anything happens."""
+    arrays = {f"nodes/{name}": array.copy() if copy else array for name, array in node_state._asdict().items()}
+    arrays |= {f"tokens/{name}": array[tokens] for name, array in token_state._asdict().items()}
+    return Part(nodes.copy(), tokens.copy(), first.copy(), traffic.where.copy(), traffic.turns.copy(), arrays)
+
+
+def put_part(
+    part: Part, nodes: NDArray[np.int64], first: NDArray[np.int64], node_state: Arrays, token_state: Arrays
+) -> int:
+    """Copy back what concerns the hosted ``nodes``, and all tokens; return how many of the nodes there were."""
+    slot = {node: place for place, node in enumerate(nodes.tolist())}
+    found = 0
+    for place, node in enumerate(part.nodes.tolist()):
+        if node in slot:
+            found += 1
+            for name, array in node_state._asdict().items():
+                source = part.arrays[f"nodes/{name}"]
+                _of_node(array, first, slot[node])[...] = _of_node(source, part.first, place)
+    for name, array in token_state._asdict().items():
+        array[part.tokens] = part.arrays[f"tokens/{name}"]
+    return found
+
+
+def _of_node(array: NDArray[Any], first: NDArray[np.int64], place: int) -> NDArray[Any]:
+    """The entries of one node: arrays count nodes, or rows of nodes, along their first axis."""
+    if len(array) == len(first) - 1:
+        return array[place : place + 1]
+    if len(array) == first[-1]:
+        return array[first[place] : first[place + 1]]
+    raise RunError(f"a state array of length {len(array)} counts neither {len(first) - 1} nodes nor {first[-1]} rows")
+
+
+class PartFile(NamedTuple):
+    """Where a part is on disk, and to which cut it belongs."""
+
+    path: Path
+    cut: str
+
+
+def part_arrays(part: Part) -> dict[str, NDArray[Any]]:
+    """A part as the named arrays of a file."""
+    index = {f"{STATE}index/{name}": getattr(part, name) for name in INDEX}
+    return index | {STATE + name: array for name, array in part.arrays.items()}
+
+
+def write_part(file: PartFile, part: Part) -> None:
+    """Write a part as a file of its own."""
+    write_packed(file.path, part_arrays(part), {"cut": file.cut})
+
+
+def read_part(file: PartFile) -> Part:
+    """Read a part from its file; RunError if it is damaged, or of another cut."""
+    found, attributes = read_packed(file.path, lambda name: name.startswith(STATE))
+    if attributes.get("cut") != file.cut:
+        raise damaged(file.path, "it belongs to another checkpoint")
+    arrays = {name.removeprefix(STATE): array for name, array in found.items()}
+    try:
+        index = {name: arrays.pop(f"index/{name}") for name in INDEX}
+    except KeyError as error:
+        raise damaged(file.path, f"{error} is missing") from error
+    return Part(**index, arrays=arrays)

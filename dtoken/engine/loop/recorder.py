@@ -1,0 +1,88 @@
+"""What is measured at a record point, on copies: the state of a run is never touched."""
+
+import math
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, fields
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from dtoken.algorithms.contract import Models, Vector
+from dtoken.engine.loop.experiment import Experiment
+from dtoken.problem.kernels import squared_distances
+from dtoken.schedule.clock import Clock
+
+
+@dataclass(frozen=True)
+class Record:
+    """One row of a trajectory."""
+
+    event: int  # events so far
+    jumps: int  # jumps of all tokens
+    messages: int  # jumps to another node
+    gradients: int  # gradients of single samples
+    passes: float  # gradients / rows
+    time: float  # ideal time
+    wall: float  # seconds of running, evaluations not counted
+    objective: float  # F, mean over tokens
+    suboptimality: float  # F - F*, mean over tokens
+    distance: float  # ||theta - theta*||^2, mean over tokens
+    consensus: float  # squared distance to the mean of the tokens, mean over nodes and tokens
+
+    def as_dict(self) -> dict[str, Any]:
+        """The fields by name."""
+        return asdict(self)
+
+
+COLUMNS = tuple(field.name for field in fields(Record))
+
+
+class Measurement(NamedTuple):
+    """What engines measure. Sums over nodes are left to the caller, so that they do not depend on who hosts what."""
+
+    values: Vector  # (hosted, K) f_i(theta_k), without regulariser; (hosted, 1) if all tokens are equal
+    node_spread: Vector  # (hosted,) squared distance of the node's model to the mean of the tokens' models
+    token_spread: Vector  # (K,) the same for the tokens
+    squares: Vector  # (K,) or (1,) ||theta_k||^2
+    distances: Vector  # (K,) or (1,) ||theta_k - theta*||^2
+    failure: str | None  # why the method cannot go on, in a sentence
+
+
+def measure_models(values: Callable[[Vector], Vector], models: Models, theta_star: Vector) -> Measurement:
+    """Measure the models of the hosted nodes and of all tokens; ``values`` gives f_i of hosted nodes at models."""
+    tokens, copies = np.ascontiguousarray(models.tokens), 1
+    if (tokens == tokens[0]).all():  # as after an all-reduce: once is enough
+        tokens, copies = tokens[:1], len(tokens)
+    mean = tokens.sum(axis=0) / len(tokens)
+    return Measurement(
+        values=values(tokens),
+        node_spread=squared_distances(np.ascontiguousarray(models.nodes), mean),
+        token_spread=np.repeat(squared_distances(tokens, mean), copies),
+        squares=squared_distances(tokens, np.zeros_like(mean)),
+        distances=squared_distances(tokens, theta_star),
+        failure=models.failure,
+    )
+
+
+def record(experiment: Experiment, clock: Clock, measured: Measurement, wall: float) -> Record:
+    """A row of the trajectory from what was measured at a record point."""
+    problem = experiment.problem
+    regularisers = 0.5 * problem.n * problem.sigma * measured.squares
+    objectives = [
+        math.fsum(values) + regulariser for values, regulariser in zip(measured.values.T, regularisers, strict=True)
+    ]
+    objective = math.fsum(objectives) / len(objectives)
+    spreads = [*measured.node_spread, *measured.token_spread]
+    return Record(
+        event=clock.events,
+        jumps=clock.jumps,
+        messages=clock.messages,
+        gradients=clock.gradients,
+        passes=clock.gradients / int(experiment.facts.rows.sum()),
+        time=clock.elapsed,
+        wall=wall,
+        objective=objective,
+        suboptimality=objective - experiment.optimum.objective,
+        distance=math.fsum(measured.distances) / len(objectives),
+        consensus=math.fsum(spreads) / len(spreads),
+    )

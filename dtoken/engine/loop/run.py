@@ -1,0 +1,390 @@
+"""The run: draw events, let them happen, measure at record points, stop, keep what is needed to go on."""
+
+import math
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Protocol
+
+from dtoken.algorithms.contract import Models, Vector
+from dtoken.engine.loop.accuracy import settled
+from dtoken.engine.loop.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
+from dtoken.engine.loop.experiment import Experiment
+from dtoken.engine.loop.interruption import put_off
+from dtoken.engine.loop.keeping import FIRST, Keeper, Pace, Stopwatch
+from dtoken.engine.loop.parts import Part, PartFile
+from dtoken.engine.loop.recorder import Measurement, Record, record
+from dtoken.errors import InputError
+from dtoken.problem.kernels import squared_norm
+from dtoken.problem.optimum import start_objective
+from dtoken.schedule.clock import NO_LIMITS, UNLIMITED, Clock, Limits, advance, charge, start_clock
+from dtoken.schedule.events import MOVE, Events
+from dtoken.schedule.stream import Start
+
+ROUNDING = 1e4 * sys.float_info.epsilon  # suboptimalities below this share of F say little
+GROWTH = 1e6  # a squared distance that has grown by this factor does not come back
+
+
+class Engine(Protocol):
+    """Where events happen."""
+
+    def run(self, events: Events, start: Start, offset: int) -> None:
+        """Let events happen, soon: they are number ``offset`` and following of the segment that begins at ``start``."""
+
+    def settle(self) -> None:
+        """Wait until all events have happened."""
+
+    def start_seconds(self) -> float:
+        """Seconds that the initial state took."""
+
+    def margins(self) -> Vector | None:
+        """The margins of all rows; None: the method keeps none."""
+
+    def models(self, t: float) -> Models:
+        """The estimates at time ``t``."""
+
+    def measure(self, t: float, theta_star: Vector) -> Measurement:
+        """Measure the estimates at time ``t``."""
+
+    def save(self, folder: Path, cut: str) -> Part | Sequence[str]:
+        """The state, to be written before anything happens; or names of files in ``folder`` that hosts wrote for it."""
+
+    def load(self, parts: Sequence[PartFile]) -> None:
+        """Go back to a state that was saved before."""
+
+
+@dataclass(frozen=True)
+class Stop:
+    """When a run ends: as soon as one of these is reached.
+
+    Parameters
+    ----------
+    passes
+        Gradients of single samples, divided by the number of rows.
+    jumps
+        Jumps of all tokens.
+    events
+        Events of any kind.
+    suboptimality
+        F - F*, looked at when it is recorded.
+    patience
+        Record points in a row that must be at or below ``suboptimality``.
+    """
+
+    passes: float | None = 50.0
+    jumps: int | None = None
+    events: int | None = None
+    suboptimality: float | None = None
+    patience: int = 3
+
+    def __post_init__(self) -> None:
+        if self.patience < 1:
+            raise InputError(f"stop.patience={self.patience} must be at least 1: how many records in a row")
+        given = {name: value for name, value in vars(self).items() if value is not None and name != "patience"}
+        if not given:
+            raise InputError("nothing stops this run; set one of stop.passes, stop.jumps, stop.events")
+        for name, value in given.items():
+            if not value > 0:
+                raise InputError(f"stop.{name}={value} must be positive")
+            if name in ("jumps", "events") and value >= 2**63:
+                raise InputError(f"stop.{name}={value} is too large; use at most 2**63 - 1")
+        if set(given) == {"suboptimality"}:
+            raise InputError("stop.suboptimality may never be reached; set stop.passes, stop.jumps or stop.events, too")
+
+
+@dataclass(frozen=True)
+class Recording:
+    """When to measure: the start and the end always, and each time one of these has gone by.
+
+    With ``growth``, an interval is at least this share of what has gone by before it.
+    """
+
+    every_passes: float | None = 1.0
+    every_jumps: int | None = None
+    growth: float | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("every_passes", "every_jumps", "growth"):
+            value = getattr(self, name)
+            if value is not None and not 0 < value < math.inf:
+                raise InputError(f"record.{name}={value} must be positive")
+
+    def following(self, jumps: int, gradients: int, rows: int) -> tuple[int, int]:
+        """The next record points, in jumps and in gradients, after so many of them."""
+        passes = None if self.every_passes is None else max(1, round(self.every_passes * rows))
+        return _after(jumps, self.every_jumps, self.growth), _after(gradients, passes, self.growth)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a run ended."""
+
+    records: list[Record]
+    models: Models
+    failure: str | None  # why it did not end well, in a sentence
+    diverged: bool = False  # it ended farther from the optimum than it began
+    margins: Vector | None = None  # (rows,) of all nodes
+
+
+def _ignore(*_: object) -> None:
+    pass
+
+
+@dataclass(frozen=True)
+class Watch:
+    """Who wants to know of a run while it goes on."""
+
+    begin: Callable[[int], None] = _ignore  # the run goes on after this many events, 0 for a new one
+    events: Callable[[Events], None] = _ignore  # these events happened
+    record: Callable[[Record], None] = _ignore  # this was measured
+    checkpoint: Callable[[], None] = _ignore  # all that was told so far is about to be part of a checkpoint
+
+
+@dataclass
+class _Position:
+    """Where a run is: in which segment, after how many of its events, what the clock says, what was measured."""
+
+    start: Start
+    offset: int
+    clock: Clock
+    t: float
+    wall: float
+    records: list[Record]
+
+
+def run(
+    experiment: Experiment,
+    engine: Engine,
+    stop: Stop,
+    recording: Recording,
+    *,
+    directory: Path | None = None,
+    identity: str = "",
+    checkpoint_seconds: float | None = None,
+    checkpoint_every: int | None = None,
+    watch: Watch | None = None,
+) -> Outcome:
+    """Run an experiment to its end, from the last checkpoint in ``directory`` if there is one.
+
+    Parameters
+    ----------
+    experiment, engine
+        What to run, and where.
+    stop, recording
+        When to stop and when to measure.
+    directory, identity
+        Where checkpoints are kept, and which run they belong to.
+    checkpoint_seconds, checkpoint_every
+        Seconds and record points from one checkpoint to the next; both None: no checkpoints.
+    watch
+        Told about events and records.
+    """
+    watch = watch or Watch()
+    rows = int(experiment.facts.rows.sum())
+    end = _stop_limits(stop, rows)
+    position = _resume(experiment, engine, directory, identity) or _begin(experiment, engine, watch)
+    watch.begin(position.clock.events)
+    failure: str | None = None
+    over = _divergence(experiment, position.records) or _reached(position.clock, end)
+    if over or is_accurate(position.records, stop, recording, rows):
+        _measure_end(experiment, engine, position, watch)
+        return _outcome(experiment, position, engine, stop, failure)
+    if not _regular(position.records, recording, rows):
+        position.records.pop()  # measured only because the run ended there
+    _warm_up(experiment)
+    keeper, pace = None, Pace(None, position.wall)
+    if directory is not None and (checkpoint_seconds is not None or checkpoint_every is not None):
+        write = partial(_save, directory, identity, engine, position, watch)
+        keeper, pace = Keeper(checkpoint_seconds, checkpoint_every, write), Pace(FIRST, position.wall)
+    with put_off(wanted=keeper is not None) as interrupted:
+        stopwatch = Stopwatch()
+        for stretch, reached in _stretches(experiment, position, partial(_next, recording, rows=rows, end=end), pace):
+            engine.run(stretch, position.start, position.offset - stretch.size)
+            position.t = float(stretch.at[-1])
+            if looks := (pace.is_over(stretch.size) and stretch.kind[-1] != MOVE) or reached:
+                engine.settle()
+            position.wall += stopwatch.lap()
+            watch.events(stretch)
+            if looks:
+                pace.looked(position.wall)
+            if reached:
+                failure = _measure(experiment, engine, position, watch)
+                finished = failure or _divergence(experiment, position.records) or _reached(position.clock, end)
+                if finished or is_accurate(position.records, stop, recording, rows):
+                    break
+            if keeper and looks:
+                keeper.look(len(position.records) - 1 if reached else None, interrupted())
+            stopwatch.lap()
+        _measure_end(experiment, engine, position, watch)
+        if keeper:
+            keeper.end(interrupted())
+    return _outcome(experiment, position, engine, stop, failure)
+
+
+def _outcome(experiment: Experiment, position: _Position, engine: Engine, stop: Stop, failure: str | None) -> Outcome:
+    records, heuristic = position.records, getattr(experiment.method, "smoothness", "") == "factor"
+    diverged = None if failure else _divergence(experiment, records) or _rise(experiment, records, stop, heuristic)
+    return Outcome(records, engine.models(position.t), failure or diverged, diverged is not None, engine.margins())
+
+
+def _measure(experiment: Experiment, engine: Engine, position: _Position, watch: Watch) -> str | None:
+    """Measure where the run is; return why the method cannot go on, if so."""
+    measured = engine.measure(position.t, experiment.optimum.theta)
+    position.records.append(record(experiment, position.clock, measured, position.wall))
+    watch.record(position.records[-1])
+    return measured.failure
+
+
+def _measure_end(experiment: Experiment, engine: Engine, position: _Position, watch: Watch) -> None:
+    """Measure a run that ended between two record points: its schedule came to an end, or it had gone on for longer."""
+    if position.records[-1].event < position.clock.events:
+        stopwatch = Stopwatch()
+        engine.settle()
+        position.wall += stopwatch.lap()
+        _measure(experiment, engine, position, watch)
+
+
+def _warm_up(experiment: Experiment) -> None:
+    """Compile what draws events and what keeps the time, so that the times of a run do not contain it."""
+    first = next(experiment.schedule.segments(experiment.start), None)
+    if first is not None:
+        clock = start_clock(experiment.n, len(experiment.start.positions))
+        advance(clock, first[0], experiment.costs, experiment.time, NO_LIMITS._replace(events=1))
+
+
+def _stretches(
+    experiment: Experiment, position: _Position, goal: Callable[[Clock], Limits], pace: Pace
+) -> Iterator[tuple[Events, bool]]:
+    """Cut the schedule at segment ends, goals and as ``pace`` says, moving ``position``; True: this cut is a goal.
+
+    The next segment is drawn in the background while the events of this one happen.
+    """
+    with ThreadPoolExecutor(1, "dtoken-draw") as drawer:
+        schedule = experiment.schedule.segments(position.start)
+        drawn = drawer.submit(next, schedule, None)
+        limits = goal(position.clock)
+        while (segment := drawn.result()) is not None:
+            drawn = drawer.submit(next, schedule, None)
+            events, following = segment
+            while position.offset < events.size:
+                stop = events.size if pace.events is None else _after_visit(events, position.offset + pace.events)
+                rest = events.between(position.offset, stop)
+                count = advance(position.clock, rest, experiment.costs, experiment.time, limits)
+                position.offset += count
+                reached = _reached(position.clock, limits) and rest.kind[count - 1] != MOVE
+                yield rest.between(0, count), reached
+                if reached:
+                    limits = goal(position.clock)
+            position.start, position.offset = following, 0
+
+
+def _after_visit(events: Events, stop: int) -> int:
+    """The first place from ``stop`` on at which no token is on its way: there a run can be cut."""
+    while stop < events.size and events.kind[stop - 1] == MOVE:
+        stop += 1
+    return min(stop, events.size)
+
+
+def _begin(experiment: Experiment, engine: Engine, watch: Watch) -> _Position:
+    clock = start_clock(experiment.n, len(experiment.start.positions))
+    gradients = experiment.method.start_gradients(experiment.facts)
+    charge(clock, gradients, experiment.time)
+    wall = engine.start_seconds() if gradients.any() else 0.0
+    first = record(experiment, clock, engine.measure(0.0, experiment.optimum.theta), wall)
+    watch.record(first)
+    return _Position(experiment.start, 0, clock, 0.0, wall, [first])
+
+
+def _resume(experiment: Experiment, engine: Engine, directory: Path | None, identity: str) -> _Position | None:
+    found = load_checkpoint(directory) if directory else None
+    if found is None:
+        return None
+    checkpoint, parts = found
+    if checkpoint.identity != identity:
+        raise InputError(f"{directory} holds the checkpoint of a run with other settings; use another directory")
+    engine.load(parts)
+    return _Position(**{name: getattr(checkpoint, name) for name in _Position.__dataclass_fields__})
+
+
+def _save(directory: Path, identity: str, engine: Engine, position: _Position, watch: Watch) -> None:
+    watch.checkpoint()
+    save_checkpoint(directory, Checkpoint(identity, **vars(position)), engine.save)
+
+
+def _stop_limits(stop: Stop, rows: int) -> Limits:
+    gradients = UNLIMITED if stop.passes is None else math.ceil(stop.passes * rows)
+    return Limits(stop.events or UNLIMITED, stop.jumps or UNLIMITED, gradients)
+
+
+def _next(recording: Recording, clock: Clock, *, rows: int, end: Limits) -> Limits:
+    """The next record point, or the end."""
+    jumps, gradients = recording.following(clock.jumps, clock.gradients, rows)
+    return Limits(end.events, min(jumps, end.jumps), min(gradients, end.gradients))
+
+
+def _regular(records: list[Record], recording: Recording, rows: int) -> bool:
+    """Whether the last record is one that a longer run makes, too: an interval ended at it."""
+    if len(records) == 1:
+        return True
+    before, last = records[-2:]
+    jumps, gradients = recording.following(before.jumps, before.gradients, rows)
+    return last.jumps >= jumps or last.gradients >= gradients
+
+
+def _after(amount: int, interval: int | None, growth: float | None) -> int:
+    """The first point after ``amount``: points are the same ones wherever a run was resumed.
+
+    Examples
+    --------
+    >>> _after(0, 10, None), _after(25, 10, None), _after(25, None, None) == UNLIMITED
+    (10, 30, True)
+    >>> _after(25, 10, 0.5), _after(30, 10, 0.5), _after(45, 10, 0.5)
+    (30, 45, 67)
+    """
+    if interval is None:
+        return UNLIMITED
+    if growth is None:
+        return (amount // interval + 1) * interval
+    point = min(amount, int(interval / growth)) // interval * interval  # so far intervals are equal
+    while point <= amount:
+        point += max(interval, int(growth * point))
+    return point
+
+
+def _reached(clock: Clock, limits: Limits) -> bool:
+    return clock.events >= limits.events or clock.jumps >= limits.jumps or clock.gradients >= limits.gradients
+
+
+def is_accurate(records: list[Record], stop: Stop, recording: Recording, rows: int) -> bool:
+    """Whether a run has come to the accuracy at which it is to stop, by the records that a longer run has, too."""
+    if stop.suboptimality is None:
+        return False
+    kept = records if _regular(records, recording, rows) else records[:-1]
+    return settled([record.suboptimality for record in kept[-stop.patience :]], stop.suboptimality, stop.patience)
+
+
+def _divergence(experiment: Experiment, records: list[Record]) -> str | None:
+    last = records[-1]
+    scale = max(record.distance + record.consensus for record in records[:2])
+    if experiment.origin is not None:  # it may begin at the optimum, and is no worse off than from 0
+        scale = max(scale, squared_norm(experiment.optimum.theta))
+    if not (math.isfinite(last.objective) and math.isfinite(last.distance) and math.isfinite(last.consensus)):
+        return f"diverged: the model is not finite after {last.event:,} events"
+    if last.distance > GROWTH * max(scale, 1e-300):
+        return f"diverged: the squared distance to the optimum grew to {last.distance:.1e} in {last.event:,} events"
+    return None
+
+
+def _rise(experiment: Experiment, records: list[Record], stop: Stop, heuristic: bool) -> str | None:
+    """What to say of a run that stopped above its start, by more than rounding errors explain."""
+    first, last = records[0], records[-1]
+    if last.suboptimality <= max(first.suboptimality, ROUNDING * abs(last.objective), stop.suboptimality or 0.0):
+        return None
+    if experiment.origin is not None and last.objective <= start_objective(experiment.problem):
+        return None  # tokens that begin near the optimum move away first, while the rest is still behind
+    rise = f"F - F* is {last.suboptimality:.3g} at the end and was {first.suboptimality:.3g} at the start"
+    advice = "algorithm.smoothness=batch has safe steps, and " if heuristic else ""
+    return f"diverged: {rise}; {advice}a later stop continues the run"

@@ -1,0 +1,1 @@
+"""The rows of the nodes, in memory or streamed through it within a budget."""

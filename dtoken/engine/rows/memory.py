@@ -1,0 +1,180 @@
+"""How much memory a process needs for the nodes that it hosts, and how much of a budget is left for their rows.
+
+What is needed per node, per row and per token stays in memory; rows beyond the budget are read when they are needed
+(`row_cache`). A budget that does not even hold the former is refused before anything starts.
+"""
+
+import math
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from types import SimpleNamespace
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from dtoken.algorithms.contract import Method
+from dtoken.data.row_files import ENTRY_BYTES
+from dtoken.engine.rows.row_cache import table_bytes, unit_rows
+from dtoken.errors import InputError
+from dtoken.problem.hosted import HostedRows
+
+MB = 1e6
+BUFFERS = 16_000_000  # events of three segments, and the plans made from them
+SAMPLE_BYTES = 16  # of a row: its number, and its entry in the alias table
+LIMIT_SHARE = 0.6  # of a worker's memory limit, for a run that has no budget of its own
+PYTHON = 250_000_000  # what Python, its libraries and compiled code take beside a budget
+LEAST_ENTRIES = 1 << 18  # of the arena, where there are as many: below, pieces are too short to be worth it
+
+SIZE = re.compile(
+    r"(?P<number>\d+\.?\d*(e[+-]?\d{1,2})?|\.\d+)\s*(?:(?P<prefix>[kmgtp])(?P<binary>i?))?b?", re.IGNORECASE
+)
+
+
+class Room(NamedTuple):
+    """What is left for rows that are not all in memory."""
+
+    entries: int  # size of the arena
+    read_ahead: bool = True
+
+
+@dataclass(frozen=True)
+class MemoryNeed:
+    """Bytes that one process needs, by purpose."""
+
+    nodes: int
+    features: int
+    rows: int
+    nonzeros: int
+    largest: int  # entries that a single step uses
+    state: int  # of nodes and tokens, and the copies that are measured
+    tables: int  # what is kept of every row: label, norm, place, digest, and how it is drawn
+    in_blocks: bool = True  # steps use blocks of rows, or all rows of a node block by block
+
+    @property
+    def fixed(self) -> int:
+        """Everything but entries of rows."""
+        return self.state + self.tables + BUFFERS
+
+    @property
+    def everything(self) -> int:
+        """Bytes with all rows in memory."""
+        return self.fixed + ENTRY_BYTES * self.nonzeros
+
+    @property
+    def least(self) -> int:
+        """The smallest budget."""
+        return self.fixed + ENTRY_BYTES * min(max(2 * self.largest, LEAST_ENTRIES), self.nonzeros)
+
+    def room(self, budget: int | None, read_ahead: bool = True, workers: bool = False) -> Room | None:
+        """What a budget leaves for rows; None: all rows fit. InputError if it is too small.
+
+        Of a process that is one of several ``workers``, more of them are a remedy.
+        """
+        if budget is None or self.everything <= budget:
+            return None
+        if budget < self.least:
+            raise InputError(self.refusal(budget, workers))
+        return Room((budget - self.fixed) // ENTRY_BYTES, read_ahead)
+
+    def refusal(self, budget: int, workers: bool = False) -> str:
+        """Why a budget is too small, with the arithmetic, and what would help."""
+        remedies = [f"engine.memory>={math.ceil(1.1 * self.least / MB)}MB", *self._remedies(budget, workers)]
+        listed = remedies[0] if len(remedies) == 1 else f"{', '.join(remedies[:-1])}, or {remedies[-1]}"
+        return (
+            f"The state of {self.nodes:,} nodes with {self.features:,} features and {self.rows:,} rows needs "
+            f"{show(self.state)}, the tables of the rows {show(self.tables)}, buffers {show(BUFFERS)} and the rows of "
+            f"two steps {show(self._steps)}: {show(self.least)} of the {show(budget)} budget. Use {listed}"
+        )
+
+    @property
+    def _steps(self) -> int:
+        """Bytes of the rows of two steps."""
+        return self.least - self.fixed
+
+    def _remedies(self, budget: int, workers: bool) -> list[str]:
+        """What else would bring the need below the budget; nothing does if that does not even hold the buffers."""
+        long_steps = self.largest > LEAST_ENTRIES // 2
+        found = []
+        if long_steps and self.fixed < budget:
+            found += ["smaller blocks"] if self.in_blocks else ["more nodes", "a method that draws samples"]
+        if BUFFERS + self._steps + self.tables < budget and not long_steps:
+            found.append("fewer nodes")
+        if BUFFERS + self._steps < budget and workers:
+            found.append("more workers")
+        return found
+
+
+def memory_need(
+    method: Method, n: int, features: int, node_rows: Sequence[int], node_nonzeros: Sequence[int]
+) -> MemoryNeed:
+    """What a process needs that hosts nodes of the given sizes, out of ``n`` nodes; no data are read.
+
+    Examples
+    --------
+    >>> from dtoken.algorithms.tvr import TVR
+    >>> need = memory_need(TVR(tokens=2), 4, 1000, [500] * 4, [40_000] * 4)
+    >>> need.state  # theta of 4 nodes and 2 tokens, z and g of 2000 rows; the copies of 4 + 2 * 2 models
+    144000
+    >>> need.room(10**9) is None
+    True
+    """
+    rows, hosted = sum(node_rows), len(node_rows)
+    make: Any = method.states  # constants are not known yet; a state needs no more of them than n
+    states = make(SimpleNamespace(n=n), _sizes_only(hosted, rows, features))
+    kept = sum(array.nbytes for state in states for array in state)
+    if getattr(method, "start_from", None) is not None:
+        kept += 8 * (rows + (hosted + len(method.token_start(n))) * features)  # the origin
+    copies = (hosted + 2 * len(method.token_start(n))) * features * 8
+    unit, by_units = unit_rows(method), method.draws_samples or bool(method.phases)
+    drawn = SAMPLE_BYTES / unit if method.draws_samples else 0
+    sizes = list(zip(node_rows, node_nonzeros, strict=True))
+    units = [math.ceil(min(1.0, unit / max(1, m)) * entries) for m, entries in sizes]
+    of_unit = max(units, default=0) if unit > 1 else 0
+    largest = of_unit if by_units else max(node_nonzeros, default=0)
+    tables = math.ceil((table_bytes(unit) + drawn) * rows)
+    return MemoryNeed(hosted, features, rows, sum(node_nonzeros), largest, kept + copies, tables, by_units)
+
+
+def _sizes_only(hosted: int, rows: int, features: int) -> HostedRows:
+    """Rows of the right number, which take no memory."""
+    floats, integers = np.zeros(1), np.zeros(1, np.int64)
+    per_row, places = np.broadcast_to(floats, rows), np.broadcast_to(integers, rows)
+    first, w = np.broadcast_to(integers, hosted + 1), np.broadcast_to(floats, hosted)
+    none, no_index = np.empty(0), np.empty(0, np.uint32)
+    return HostedRows(none, no_index, places, places, per_row, per_row, first, w, features, 0, 0.0, 1)
+
+
+def parse_memory(key: str, value: int | float | str | None) -> int | None:
+    """Bytes from a number or a text such as ``300MB``, as Dask reads it; without Dask, which takes memory itself.
+
+    Examples
+    --------
+    >>> parse_memory("engine.memory", "300MB")
+    300000000
+    """
+    if value is None:
+        return None
+    found = SIZE.fullmatch(str(value).strip())
+    if found is None:
+        raise InputError(f"{key}={value} is not a size; use for instance 300MB, 2GiB, or null for no limit")
+    base = 1024 if found["binary"] else 1000
+    size = int(float(found["number"]) * base ** " KMGTP".index((found["prefix"] or " ").upper()))
+    if size <= 0:
+        raise InputError(f"{key}={value} must be positive; null is no limit")
+    if size >= 2**63:
+        raise InputError(
+            f"{key}={value} is more memory than there can be; use for instance 300MB, or null for no limit"
+        )
+    return size
+
+
+def show(size: float) -> str:
+    """Bytes for a reader.
+
+    Examples
+    --------
+    >>> show(189_000_000)
+    '189 MB'
+    """
+    return f"{size / 1e9:.3g} GB" if size >= 1e9 else f"{size / MB:,.0f} MB"

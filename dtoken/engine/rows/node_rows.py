@@ -1,0 +1,94 @@
+"""The rows of hosted nodes, in memory or streamed through it: what engines do with all of them is the same here."""
+
+import time
+from collections.abc import Callable, Iterable, Sequence
+from typing import cast
+
+import numpy as np
+
+from dtoken.algorithms.contract import Arrays, Method, Origin, Vector
+from dtoken.algorithms.starts import Starting
+from dtoken.cluster import processors
+from dtoken.data.store import ShardStore
+from dtoken.engine.rows.memory import Room
+from dtoken.engine.rows.pieces import Stream
+from dtoken.engine.rows.row_cache import RowCache, unit_rows
+from dtoken.problem.hosted import HostedRows, add_node_values, add_values, host
+from dtoken.problem.kernels import compensated_sums
+from dtoken.problem.losses import Loss
+from dtoken.problem.shards import Shards
+
+MOST_READERS = 8
+
+Map = Callable[[Callable[[int], None], range], Iterable[None]]
+
+
+class Hosting:
+    """The rows of ``nodes``: all in memory, or as many as there is ``room`` for."""
+
+    def __init__(self, shards: Shards, nodes: Sequence[int], loss: Loss, method: Method, room: Room | None) -> None:
+        self._method = method
+        self.start_seconds = 0.0  # that the initial state took
+        self.stream: Stream | None = None
+        if room is None or not isinstance(shards, ShardStore):
+            self.rows: HostedRows = host(shards, nodes, loss, method.blocks)
+            return
+        cache = RowCache(shards, nodes, loss, room.entries, method, readers(method) if room.read_ahead else 1)
+        self.stream = Stream(cache, room.read_ahead)
+        self.rows = self.stream.cache.rows
+
+    def start(self, c: Arrays, origin: Origin | None = None) -> tuple[Arrays, Arrays]:
+        """The initial states of nodes and tokens: those of the method, or those of an earlier run."""
+        method, rows = self._method, self.rows
+        nodes, tokens = method.states(c, rows)
+        if origin is not None:
+            cast(Starting, method).begin_from(c, rows, nodes, tokens, origin)
+            return nodes, tokens
+        if isinstance(method, Starting):
+            method.begin(c, rows._replace(first=np.zeros_like(rows.first)), nodes)  # compiles
+        began = time.perf_counter()
+        self._begin(c, nodes)
+        self.start_seconds = time.perf_counter() - began
+        return nodes, tokens
+
+    def _begin(self, c: Arrays, nodes: Arrays) -> None:
+        method, rows = self._method, self.rows
+        if self.stream is None:
+            method.begin(c, rows, nodes)
+            return
+
+        def begin(i: int, first: int, stop: int) -> None:
+            bounds = np.where(np.arange(len(rows.first)) <= i, first, stop)  # the other nodes have no rows
+            method.begin(c, rows._replace(first=bounds), nodes)
+
+        self.stream.over_all_rows(begin, whole_nodes=not (method.draws_samples or method.phases))
+
+    def values(self, models: Vector, in_parallel: Map | None = None) -> Vector:
+        """f_i(theta) of every hosted node (rows) and model (columns), without regulariser.
+
+        ``in_parallel`` has several threads for it; None: this one does it all, in one call where rows are in memory.
+        """
+        rows, models, count = self.rows, np.ascontiguousarray(models), len(self.rows.w)
+        totals = np.zeros((count, len(models), 2))
+        each = in_parallel or map
+
+        def of_part(i: int, first: int, stop: int) -> None:
+            list(each(lambda k: add_values(rows, first, stop, models[k], totals[i, k]), range(len(models))))
+
+        if self.stream is not None:
+            self.stream.over_all_rows(of_part)
+        elif in_parallel is None:
+            add_node_values(rows, 0, count, models, totals)
+        else:
+            list(in_parallel(lambda i: add_node_values(rows, i, i + 1, models, totals), range(count)))
+        return np.asarray(rows.w[:, None] * compensated_sums(totals))
+
+    def close(self) -> None:
+        """End reading."""
+        if self.stream is not None:
+            self.stream.close()
+
+
+def readers(method: Method) -> int:
+    """How many threads read ahead: the steps need processors, too, but single rows take two reads each."""
+    return max(2 if unit_rows(method) == 1 else 1, min(MOST_READERS, processors() // 2))

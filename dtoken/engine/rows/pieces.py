@@ -1,0 +1,255 @@
+"""Work on rows that do not fit into memory, piece by piece; the rows of the next piece are read meanwhile.
+
+Events are ordered node by node (`order`) and cut into pieces whose rows fit into a part of the arena (`RowCache`).
+While one piece is at work, a background thread plans later ones and brings in the rows of the next. This changes
+nothing but when local steps happen, which does not matter between two visits of their node: the bits are those of a run
+with all rows in memory.
+"""
+
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from itertools import pairwise
+from typing import Any, NamedTuple, Protocol, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dtoken.algorithms.contract import Method
+from dtoken.compiled import compiled
+from dtoken.engine.events.order import Groups, node_by_node
+from dtoken.engine.rows.row_cache import Change, RowCache, Units
+from dtoken.schedule.events import LOCAL, MEET, MOVE, Events
+from dtoken.schedule.samples import Samples, row_of
+
+LOOKAHEAD = 6  # pieces that are planned before the first of them is at work: what is needed soon is known
+
+T = TypeVar("T")
+
+
+class Planned(NamedTuple):
+    """A piece of work whose rows are known."""
+
+    needed: Units  # in increasing order
+    work: Callable[[], None]
+
+
+class Reader(Protocol):
+    """Runs work in the background, in order."""
+
+    def submit(self, work: Callable[..., T], /, *arguments: Any) -> "Future[T]":
+        """Begin, or do it now."""
+
+
+class _Now:
+    """No background: everything happens when it is asked for."""
+
+    def submit(self, work: Callable[..., T], /, *arguments: Any) -> "Future[T]":
+        done: Future[T] = Future()
+        try:
+            done.set_result(work(*arguments))
+        except BaseException as error:
+            done.set_exception(error)
+        return done
+
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+        """Nothing goes on."""
+
+
+class Stream:
+    """Pieces of work in order, each with its rows in memory.
+
+    Parameters
+    ----------
+    cache
+        Where the rows are.
+    read_ahead
+        Read the rows of the next piece while one is at work.
+    """
+
+    def __init__(self, cache: RowCache, read_ahead: bool = True) -> None:
+        self.cache = cache
+        self._reader = ThreadPoolExecutor(1, "dtoken-ahead") if read_ahead else _Now()
+        self._queue: deque[Future[Planned]] = deque()
+        self._loaded: Future[tuple[Change, Planned]] | None = None  # the next piece, taken from the queue
+
+    def add(self, plan: Callable[[], Planned]) -> None:
+        """Add a piece, and work on an earlier one when enough are known."""
+        self._queue.append(self._reader.submit(plan))
+        if len(self._queue) > LOOKAHEAD:
+            self._advance()
+
+    def finish(self) -> None:
+        """Work on all pieces that were added."""
+        while self._queue or self._loaded:
+            self._advance()
+
+    def forget(self) -> None:
+        """Drop all pieces that were not at work yet."""
+        dropped: list[Future[Any]] = [*self._queue, *([self._loaded] if self._loaded else [])]
+        self._queue, self._loaded = deque(), None
+        for pending in dropped:
+            if not pending.cancel():
+                pending.exception()  # waits until reading has stopped, whatever became of it
+
+    def _advance(self) -> None:
+        ready = None
+        if self._loaded is not None:
+            change, ready = self._loaded.result()
+            self._loaded = None
+            self.cache.commit(change)
+        if self._queue:
+            piece, later = self._queue.popleft(), list(self._queue)
+            self._loaded = self._reader.submit(self._load, piece, later)
+        if ready is not None:
+            ready.work()
+
+    def _load(self, piece: "Future[Planned]", later: "Sequence[Future[Planned]]") -> tuple[Change, Planned]:
+        planned = piece.result()
+        return self.cache.load(planned.needed, [other.result().needed for other in later]), planned
+
+    def over_all_rows(self, work: Callable[[int, int, int], None], whole_nodes: bool = False) -> None:
+        """Let ``work(node, first, stop)`` see all rows, in consecutive parts of one node at a time."""
+        self.finish()
+        for i in range(len(self.cache.first) - 1):
+            self.over_node(i, lambda first, stop, i=i: work(i, first, stop), whole_nodes)  # type: ignore[misc]
+        self.finish()
+
+    def over_node(self, i: int, work: Callable[[int, int], None], whole: bool = False) -> None:
+        """Add pieces in which ``work(first, stop)`` sees all rows of node i, in consecutive parts."""
+        rows, size = self.cache.rows, self.cache.unit
+        for first, stop in self._parts(i, whole):
+            low, high = (int(rows.first[i]) + (unit - int(self.cache.first[i])) * size for unit in (first, stop))
+            high = min(high, int(rows.first[i + 1]))
+            self.add(lambda a=first, b=stop, c=low, d=high: Planned(np.arange(a, b), lambda: work(c, d)))  # type: ignore[misc]
+
+    def _parts(self, i: int, whole: bool) -> Iterator[tuple[int, int]]:
+        """First unit and the one after the last of parts of node i that fit into memory."""
+        first, stop = self.cache.first[i : i + 2].tolist()
+        if whole:
+            yield first, stop
+            return
+        ends = np.cumsum(self.cache.sizes(np.arange(first, stop)))
+        while first < stop:
+            before = ends[first - stop - 1] if first > stop - len(ends) else 0
+            end = stop - len(ends) + int(np.searchsorted(ends, before + self.cache.piece, "right"))
+            yield first, end
+            first = end
+
+    def close(self) -> None:
+        """End reading, and close all files."""
+        self.forget()
+        self._reader.shutdown(wait=True, cancel_futures=True)
+        self.cache.close()
+
+
+def computes_on_visit(method: Method) -> bool:
+    """Whether a visit may use the node's rows; to believe so wrongly costs reads, nothing else."""
+    return bool(getattr(method, "on_arrival", True))
+
+
+class Piece(NamedTuple):
+    """Events whose rows fit into a part of the arena."""
+
+    events: Events
+    used: NDArray[np.int64]  # unit that each event uses, or node all of whose units it uses; -1: none
+
+    def needed(self, cache: RowCache, method: Method) -> Units:
+        """The units that the events use, in increasing order."""
+        used = np.unique(self.used)
+        used = used[np.searchsorted(used, 0) :]
+        if method.draws_samples:
+            return used
+        parts = [np.arange(cache.first[i], cache.first[i + 1]) for i in used]
+        return np.concatenate(parts) if parts else np.empty(0, np.int64)
+
+
+class Step(NamedTuple):
+    """A local step that uses more rows than fit into a part of the arena."""
+
+    node: int  # its place among the hosted ones
+
+
+def cut(
+    events: Events, slot: NDArray[np.int64], samples: Samples, cache: RowCache, method: Method, groups: Groups = None
+) -> Iterator[Piece | Step]:
+    """Cut events into pieces, and steps that must be divided.
+
+    Parameters
+    ----------
+    events, samples, method
+        What happens.
+    slot
+        Place of each node among the hosted ones, -1: hosted elsewhere.
+    cache
+        Where rows will be.
+    groups
+        The group of each node, if several work side by side.
+    """
+    events = node_by_node(events, slot, groups)
+    if cache.in_parts:
+        yield from _single_steps(events, slot)
+        return
+    entries = np.empty(0, np.int64)
+    if not method.draws_samples:
+        totals = np.concatenate([[0], np.cumsum(cache.sizes(np.arange(cache.first[-1])))])
+        entries = np.diff(totals[cache.first])
+    used = np.full(events.size, -1)
+    tables = (cache.rows.first, cache.rows.block, cache.first, cache.begin, cache.end)
+    ends = _ends(events, slot, samples, *tables, entries, computes_on_visit(method), cache.piece, used)
+    for start, end in pairwise([0, *ends.tolist()]):
+        yield Piece(events.between(start, end), used[start:end])
+
+
+def _single_steps(events: Events, slot: NDArray[np.int64]) -> Iterator[Piece | Step]:
+    """Each local step for itself, and what lies between them, which needs no rows."""
+    start = 0
+    for step in [*np.flatnonzero(events.kind == LOCAL).tolist(), events.size]:
+        if start < step:
+            yield Piece(events.between(start, step), np.full(step - start, -1))
+        if step < events.size:
+            yield Step(int(slot[events.node[step]]))
+        start = step + 1
+
+
+@compiled
+def _ends(
+    events: Any,
+    slot: Any,
+    samples: Any,
+    first: Any,
+    block: int,
+    first_unit: Any,
+    begin: Any,
+    end: Any,
+    entries: Any,
+    visits_compute: bool,
+    limit: int,
+    used: Any,
+) -> NDArray[np.int64]:
+    """Where pieces end; ``entries`` of each node, if steps use all rows of a node; writes what each event uses."""
+    ends, count, total = np.empty(len(events.kind) + 1, np.int64), 0, 0
+    seen = np.full(len(entries), -1)  # the last piece that used all rows of the node
+    for event in range(len(events.kind)):
+        kind, i = events.kind[event], slot[events.node[event]]
+        if i < 0 or kind in (MOVE, MEET):
+            continue
+        if len(entries) == 0:
+            row = row_of(samples, first, i, events.draw[event])
+            if row < 0:
+                continue
+            unit = first_unit[i] + (row - first[i]) // block
+            used[event], size = unit, abs(end[unit] - begin[unit])
+        elif kind == LOCAL or visits_compute:
+            used[event], size = i, entries[i] if seen[i] != count else 0
+        else:
+            continue
+        if total + size > limit:
+            ends[count], total = event, 0
+            count += 1
+            size = size if len(entries) == 0 else entries[i]
+        if len(entries) > 0:
+            seen[i] = count
+        total += size
+    ends[count] = len(events.kind)
+    return ends[: count + 1]

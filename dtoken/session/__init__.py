@@ -1,0 +1,1 @@
+"""One run: from settings to what it can begin with, its execution, and the files that it leaves."""

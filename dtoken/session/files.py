@@ -1,0 +1,184 @@
+"""The run directory: what a run leaves (DESIGN: trajectory.parquet, summary.json, result.zarr), complete or absent."""
+
+import hashlib
+import json
+import math
+import os
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from dtoken.algorithms.contract import Models, Vector
+from dtoken.config.settings import FREE, Settings, flat
+from dtoken.config.values import show
+from dtoken.engine.loop.arrays import read_arrays, replace_folder, write_arrays
+from dtoken.engine.loop.recorder import COLUMNS, Record
+from dtoken.engine.loop.run import is_accurate
+from dtoken.errors import InputError, RunError
+from dtoken.schedule.arrow import arrow_array
+
+TRAJECTORY, SUMMARY, RESULT, MEMORY = "trajectory.parquet", "summary.json", "result.zarr", "memory.parquet"
+RUNNING, DONE, DIVERGED, FAILED, INTERRUPTED = "running", "done", "diverged", "failed", "interrupted"
+
+
+def write_atomically(path: Path, write: Callable[[Path], None]) -> None:
+    """Let ``write`` fill a temporary file, and put it in the place of ``path``."""
+    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
+    try:
+        write(partial)
+        partial.replace(path)
+    except OSError as error:
+        partial.unlink(missing_ok=True)
+        raise RunError(f"cannot write {path}: {error.strerror or error}") from error
+
+
+def write_trajectory(directory: Path, records: Sequence[Record]) -> None:
+    """Write ``trajectory.parquet``, one row per record point."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    columns = [np.array([getattr(record, name) for record in records]) for name in COLUMNS]
+    table = pa.Table.from_arrays([arrow_array(column) for column in columns], COLUMNS)
+    write_atomically(directory / TRAJECTORY, lambda path: pq.write_table(table, path))
+
+
+def read_records(directory: Path) -> list[Record]:
+    """Read ``trajectory.parquet``."""
+    import pyarrow.parquet as pq
+
+    try:
+        return [Record(**row) for row in pq.read_table(directory / TRAJECTORY).to_pylist()]
+    except (OSError, ValueError, TypeError):
+        raise InputError(f"{directory / TRAJECTORY} is missing or damaged; use another directory") from None
+
+
+def write_memory(directory: Path, samples: Sequence[tuple[float, int]], budget: int) -> None:
+    """Write ``memory.parquet``: seconds since the run began to be prepared, resident bytes of the process, budget."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    wall, resident = np.array([seconds for seconds, _ in samples]), np.array([size for _, size in samples])
+    columns = [wall, resident, np.full(len(samples), budget)]
+    table = pa.Table.from_arrays([arrow_array(column) for column in columns], ["wall", "resident", "budget"])
+    write_atomically(directory / MEMORY, lambda path: pq.write_table(table, path))
+
+
+def write_result(directory: Path, models: Models, margins: Vector | None = None) -> None:
+    """Write ``result.zarr``: the final models of tokens and nodes, the estimate, and the margins, if there are some."""
+    arrays = {"tokens": models.tokens, "nodes": models.nodes, "theta": estimate(models)}
+    if margins is not None:
+        arrays["margins"] = margins
+    replace_folder(directory / RESULT, lambda folder: write_arrays(folder, arrays))
+
+
+def read_result(directory: Path) -> dict[str, Any]:
+    """The arrays of ``result.zarr``."""
+    if not (directory / RESULT).is_dir():
+        raise InputError(f"{directory} does not hold a finished run: it has no {RESULT}")
+    try:
+        return read_arrays(directory / RESULT)
+    except Exception as error:  # zarr and its codecs raise many kinds
+        raise InputError(f"{directory / RESULT} is damaged ({error}); run it again") from error
+
+
+def result_digest(directory: Path) -> str:
+    """A hash of what a run that goes on from ``directory`` depends on: arrays, regulariser and data."""
+    summary, arrays = load_summary(directory) or {}, read_result(directory)
+    digest = hashlib.sha256(json.dumps([summary["config"]["problem"], summary["data"]["key"]]).encode())
+    for name in sorted(arrays):
+        digest.update(f"{name} {arrays[name].shape}".encode() + arrays[name].tobytes())
+    return digest.hexdigest()
+
+
+def load_summary(directory: Path) -> dict[str, Any] | None:
+    """The content of ``summary.json``; None: there is none."""
+    try:
+        summary: dict[str, Any] = json.loads((directory / SUMMARY).read_text(encoding="utf-8"))
+        if not isinstance(summary["config"], dict):
+            raise TypeError
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except (OSError, ValueError, KeyError, TypeError):
+        raise InputError(f"{directory / SUMMARY} is damaged; delete it, or use another directory") from None
+    return summary
+
+
+def estimate(models: Models) -> Any:
+    """The model that a run ends with: the mean of the tokens."""
+    return models.tokens.mean(axis=0)
+
+
+def write_summary(directory: Path, summary: Mapping[str, Any]) -> None:
+    """Write ``summary.json``; numbers that JSON does not know are null."""
+    write_json(directory / SUMMARY, summary)
+
+
+def write_json(path: Path, content: Mapping[str, Any]) -> None:
+    """Write JSON; numbers that it does not know are null."""
+    text = json.dumps(_finite(content), indent=2, allow_nan=False) + "\n"
+    write_atomically(path, lambda partial: _write_text(partial, text))
+
+
+def _write_text(path: Path, text: str) -> None:
+    path.write_text(text, encoding="utf-8")
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {key: _finite(entry) for key, entry in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(entry) for entry in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def earlier_summary(directory: Path, settings: Settings) -> dict[str, Any] | None:
+    """The summary of a run of the same settings in ``directory``; other settings are refused."""
+    summary = load_summary(directory)
+    if summary is None:
+        return None
+    before, now = flat(summary["config"]), settings.identity()
+    before = {key: value for key, value in before.items() if not key.startswith(FREE)}
+    other = [key for key in now | before if before.get(key) != now.get(key)]
+    if other:
+        listed = ", ".join(f"{key}={show(before.get(key))} (now {show(now.get(key))})" for key in other[:4])
+        more = f" and {len(other) - 4} more" if len(other) > 4 else ""
+        raise InputError(f"{directory} holds a run with other settings: {listed}{more}; use another directory")
+    _check_same_origin(directory, summary, settings)
+    return summary
+
+
+def _check_same_origin(directory: Path, summary: Mapping[str, Any], settings: Settings) -> None:
+    """Refuse to go on with a run whose start is not there any more: the earlier run has another result now."""
+    started = getattr(settings.method, "start_from", None)
+    if started is None or not (Path(started) / RESULT).is_dir():
+        return
+    if summary.get("start_from") != result_digest(Path(started)):
+        raise InputError(
+            f"{directory} holds a run that started from what was in {started} before; use another directory"
+        )
+
+
+def recorded_choice(directory: Path | None) -> dict[str, Any] | None:
+    """The p_comm that was chosen when the run in ``directory`` began, and what it was chosen by."""
+    try:
+        found = json.loads((directory / SUMMARY).read_text(encoding="utf-8")) if directory else {}
+    except (OSError, ValueError):
+        return None
+    choice: dict[str, Any] | None = found.get("p_comm")
+    return choice
+
+
+def is_over(directory: Path, summary: Mapping[str, Any], settings: Settings) -> bool:
+    """Whether the run in ``directory`` has nothing left to do: it failed, or went as far as ``settings`` ask for."""
+    if summary["status"] not in (DONE, DIVERGED):
+        return bool(summary["status"] == FAILED and summary["end"])
+    stop, end, rows = settings.stop, summary["end"], summary["data"]["rows"]
+    return bool(
+        summary["config"]["stop"] == settings.as_config()["stop"]
+        or (stop.passes is not None and end["gradients"] >= math.ceil(stop.passes * rows))
+        or (stop.jumps is not None and end["jumps"] >= stop.jumps)
+        or (stop.events is not None and end["event"] >= stop.events)
+        or (stop.suboptimality and is_accurate(read_records(directory), stop, settings.record, rows))
+    )

@@ -1,0 +1,145 @@
+"""How much memory a run will need, before any of its data are read."""
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from dtoken.config.sections import Local
+from dtoken.config.settings import Settings
+from dtoken.data.ingest import default_store_root, store_key
+from dtoken.data.remote import open_store
+from dtoken.data.row_files import ENTRY_BYTES
+from dtoken.data.store import ShardStore
+from dtoken.engine.rows.memory import LIMIT_SHARE, MB, PYTHON, MemoryNeed, Room, memory_need, parse_memory, show
+from dtoken.errors import InputError, RunError
+from hydra_dask.cluster.workers import WORKERS
+
+Sizes = tuple[int, Sequence[int], Sequence[int]]
+
+
+def memory_estimate(settings: Settings) -> MemoryNeed | None:
+    """What one process of the run needs: this one, or the average worker of a Dask cluster.
+
+    Sizes come from the store if it was made already, else from a source that makes its rows itself. None: nobody knows
+    before the data are read.
+
+    Examples
+    --------
+    >>> from dtoken.config.settings import make_settings
+    >>> settings = make_settings(data={"kind": "rcv1_like", "rows": 1_000_000}, nodes=500, engine={"memory": "200MB"})
+    >>> need = memory_estimate(settings)
+    >>> print(need.refusal(200_000_000))
+    The state of 500 nodes with 47,236 features and 1,000,000 rows needs 395 MB, ...: 471 MB of the 200 MB budget. Use
+    engine.memory>=519MB, or fewer nodes
+    """
+    sizes = data_sizes(settings)
+    return None if sizes is None else _of_process(settings, *sizes)
+
+
+def data_sizes(settings: Settings) -> Sizes | None:
+    """Features, and rows and non-zeros of each node: of the store, or expected ones of a source that makes its rows."""
+    if isinstance(settings.store, str):
+        return _sizes_of(open_store(settings.store, settings.scratch))
+    place = (settings.store or default_store_root()) / store_key(settings.source, settings.partition, settings.labels)
+    if (place / "zarr.json").exists():
+        return _sizes_of(ShardStore.open(place))
+    source: Any = settings.source
+    if not hasattr(source, "expected_nonzeros"):
+        return None
+    rows = settings.partition.node_sizes(source.rows)
+    nonzeros = np.ceil(rows * (source.expected_nonzeros / source.rows)).astype(np.int64)
+    return source.features, rows.tolist(), nonzeros.tolist()
+
+
+def _sizes_of(store: ShardStore) -> Sizes:
+    return store.d, store.node_rows, store.node_nonzeros
+
+
+def store_need(settings: Settings, store: ShardStore) -> MemoryNeed:
+    """The same for a store."""
+    return _of_process(settings, *_sizes_of(store))
+
+
+def _of_process(settings: Settings, features: int, rows: Sequence[int], nonzeros: Sequence[int]) -> MemoryNeed:
+    n = len(rows)
+    workers = 1 if isinstance(settings.engine, Local) else getattr(settings.cluster, "workers", None) or WORKERS
+    hosted = -(-n // min(workers, n))
+    return memory_need(settings.method, n, features, rows[:hosted], nonzeros[:hosted])
+
+
+def memory_budget(settings: Settings) -> int | None:
+    """Bytes that a process may use, as far as the settings say so.
+
+    Examples
+    --------
+    >>> from dtoken.config.settings import make_settings
+    >>> memory_budget(make_settings(engine="dask", cluster={"kind": "local", "memory": "1GB"}))
+    600000000
+    """
+    budget = parse_memory("engine.memory", settings.engine.memory)
+    if budget is not None or isinstance(settings.engine, Local):
+        return budget
+    limit = parse_memory("cluster.memory", getattr(settings.cluster, "memory", None))
+    return None if limit is None else int(LIMIT_SHARE * limit)
+
+
+def check_memory(settings: Settings, need: MemoryNeed | None) -> Room | None:
+    """What the budget leaves for rows, None: all fit, as far as that is known; InputError if it is too small."""
+    workers = not isinstance(settings.engine, Local)
+    if workers:
+        _check_worker(settings, need)
+    return need.room(memory_budget(settings), settings.engine.read_ahead, workers) if need else None
+
+
+def _check_worker(settings: Settings, need: MemoryNeed | None) -> None:
+    """Refuse workers whose memory limit is below what they will use: Dask would kill them."""
+    limit = parse_memory("cluster.memory", getattr(settings.cluster, "memory", None))
+    if limit is None:
+        return
+    least = _worker_least(parse_memory("engine.memory", settings.engine.memory), need)
+    if least <= limit:
+        return
+    share = f"{LIMIT_SHARE:.0%}" if settings.engine.memory is None else f"engine.memory={settings.engine.memory}"
+    nodes = f", which need {show(need.least)} at least" if need else ""
+    fits = need is not None and need.least <= limit - PYTHON
+    other = f", or engine.memory={(limit - PYTHON) // int(MB)}MB" if fits else ""
+    raise InputError(
+        f"cluster.memory={getattr(settings.cluster, 'memory', None)} is too little for a worker: Python and its "
+        f"libraries take {show(PYTHON)}, and {share} is for its nodes{nodes}. "
+        f"Use cluster.memory>={math.ceil(1.1 * least / MB)}MB{other}"
+    )
+
+
+def _worker_least(budget: int | None, need: MemoryNeed | None) -> int:
+    """The smallest memory limit of a worker that uses all of its budget, or as much as it needs."""
+    everything, least = (need.everything, need.least) if need else (0, 0)
+    if budget is not None:
+        return PYTHON + min(everything, budget)
+    return int(max(min(PYTHON + everything, PYTHON / (1 - LIMIT_SHARE)), least / LIMIT_SHARE))
+
+
+def memory_line(settings: Settings, need: MemoryNeed, budget: int | None = None) -> str | None:
+    """For the description of a run: what its budget, or that of each worker, goes into."""
+    budget = budget or memory_budget(settings)
+    if budget is None:
+        return None
+    room, rows = need.room(budget, workers=True), show(ENTRY_BYTES * need.nonzeros)
+    held = "all" if room is None else f"{show(ENTRY_BYTES * room.entries)} at a time"
+    each = "" if isinstance(settings.engine, Local) else " a worker"
+    return f"{show(budget)}{each}: {show(need.state)} state, {show(need.tables)} tables, {rows} of rows, {held}"
+
+
+def memory_text(settings: Settings) -> str:
+    """What a run will need, before its data are there; InputError if its budget is too small."""
+    try:
+        need = None if isinstance(settings.store, str) else memory_estimate(settings)
+    except (InputError, RunError):  # the data are not on this machine, or not as they should be
+        need = None
+    if need is None:
+        return "unknown until the data are ingested"
+    check_memory(settings, need)
+    each = "" if isinstance(settings.engine, Local) else " a worker"
+    found = memory_line(settings, need) or f"about {show(need.everything)}{each}"
+    return f"{found}; beside it {show(PYTHON)} for Python and its libraries"

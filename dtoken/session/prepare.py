@@ -1,0 +1,191 @@
+"""From settings to a run that can begin: all is checked that can be; data, constants and optimum are there."""
+
+import math
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+
+from dtoken.algorithms.base import JUMPS
+from dtoken.compiled import is_cached
+from dtoken.config.settings import Settings
+from dtoken.data.build import Watcher
+from dtoken.data.ingest import default_store_root, ingest, store_key
+from dtoken.data.remote import open_store
+from dtoken.data.store import ShardStore
+from dtoken.engine.events.executor import executor
+from dtoken.engine.loop.experiment import Experiment, prepare, with_p_comm
+from dtoken.engine.rows.memory import parse_memory
+from dtoken.engine.timing import Choice
+from dtoken.errors import InputError
+from dtoken.graph.topologies import build
+from dtoken.graph.walks import Walk, walk
+from dtoken.problem.finite_sum import FiniteSum
+from dtoken.problem.losses import get_loss
+from dtoken.problem.optimum import start_objective
+from dtoken.schedule.events import DELIVER, LOAD, LOCAL, MEET, MOVE, VISIT
+from dtoken.session.files import result_digest
+from dtoken.session.memory_estimate import check_memory, memory_budget, memory_estimate, store_need
+from dtoken.session.warm import check_origin, origin, origin_of
+from dtoken.theory.table import Prediction, expected, predict
+from hydra_dask.allocator import keep_memory
+
+LONG_MODEL = 2000  # features from which mixing a token and a node is worth a thread of its own
+LONG_GRADIENT = 20_000  # non-zeros from which the gradient of a node or of a block is
+KEPT = 256 * 1024**2  # bytes of rows that are kept between the passes that prepare a run
+MOST_EVENTS = 1e13  # of a run: ten days at ten million a second
+READING = 50_000_000  # bytes of the chunks that a thread has at hand in such a pass
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A run that can begin: everything was checked and computed."""
+
+    settings: Settings
+    store: ShardStore
+    found: bool  # the store was there already
+    experiment: Experiment
+    gap: float  # F - F* where tokens begin
+    threads: int
+    choice: Choice | None = None  # what algorithm.p_comm=auto has come to
+    start_digest: str | None = None  # of the result of the run that this one goes on from
+
+    @cached_property
+    def theory(self) -> Prediction:
+        """What the theory says about the run."""
+        return predict(self.experiment)
+
+
+def check_run(settings: Settings) -> Walk:
+    """Check what can be checked without the data; the walk of the tokens."""
+    if (rows := getattr(settings.source, "rows", None)) is not None:
+        settings.partition.check_rows(rows)
+    steps = _walk(settings)
+    if settings.schedule.replay is not None and not Path(settings.schedule.replay).is_file():
+        raise InputError(f"schedule.replay={settings.schedule.replay} is not a file")
+    if (started := origin_of(settings.method)) is not None:
+        check_origin(started)
+    if memory_budget(settings) is not None:
+        check_memory(settings, memory_estimate(settings))
+    return steps
+
+
+def prepare_run(settings: Settings, watcher: Watcher | None = None) -> Prepared:
+    """Check everything that can be checked, ingest the data, compute constants and optimum."""
+    watcher = watcher or Watcher()
+    keep_memory()
+    steps = check_run(settings)
+    store, found = open_data(settings, watcher)
+    threads = settings.engine.threads_for(store.n, _worth_sharing(settings, store))
+    check_memory(settings, store_need(settings, store))  # or a sentence, before any work
+    budget = parse_memory("engine.memory", settings.engine.memory)
+    kept = KEPT if budget is None else max(0, min(KEPT, budget - threads * READING))
+    problem = FiniteSum(store, get_loss(settings.problem.loss), settings.problem.sigma, kept, threads)
+    watcher.stage("computing constants and optimum")
+    experiment = prepare(problem, settings.method, steps, settings.time, settings.seed)
+    digest = None
+    if (started := origin_of(settings.method)) is not None:
+        digest = result_digest(started)
+        experiment = replace(experiment, origin=origin(started, store.path.name, problem, settings.method))
+    gap = _first_gap(experiment)
+    problem.reader.forget()  # the engine has its own rows
+    prepared = Prepared(settings, store, found, experiment, gap, threads, start_digest=digest)
+    return prepared if settings.schedule.replay is None else _replaying(prepared, Path(settings.schedule.replay))
+
+
+def _first_gap(experiment: Experiment) -> float:
+    """F - F* where tokens begin."""
+    problem, start = experiment.problem, experiment.origin
+    first = start_objective(problem) if start is None else problem.objective(start.tokens.mean(axis=0))
+    return first - experiment.optimum.objective
+
+
+def check_length(prepared: Prepared) -> None:
+    """Refuse a run that would not end, or not be measured once, in any time that a user has.
+
+    A run with ``stop.suboptimality`` may end any time, so only the time until it is first looked at counts.
+    """
+    settings, experiment = prepared.settings, prepared.experiment
+    if experiment.replay is not None:
+        return
+    step = expected(experiment.schedule, experiment.law, experiment.costs, experiment.facts)
+    rows = int(experiment.facts.rows.sum())
+
+    def events(passes: float | None, jumps: int | None, count: int | None = None) -> float:
+        """How many are to be expected until the first of these is reached."""
+        wanted = [(passes and passes * rows, step.gradients), (jumps, step.jumps), (count, step.events)]
+        return step.events * min((most / each if each else math.inf for most, each in wanted if most), default=math.inf)
+
+    stop, record = settings.stop, settings.record
+    end = events(stop.passes, stop.jumps, stop.events)
+    if stop.suboptimality is not None:
+        end = min(end, events(record.every_passes, record.every_jumps))
+    if end <= MOST_EVENTS:
+        return
+    given = getattr(settings.method, "given_p_comm", None)
+    remedy = "an earlier stop" if given is None else f"another algorithm.p_comm than {given}, or an earlier stop"
+    raise InputError(
+        f"this run would end after about {end:.0e} events, and a computer does some millions a second; use {remedy}"
+    )
+
+
+def open_data(settings: Settings, watcher: Watcher | None = None) -> tuple[ShardStore, bool]:
+    """The data, and whether they were there already; else they are ingested now."""
+    watcher = watcher or Watcher()
+    if isinstance(settings.store, str):
+        watcher.stage("looking at the remote store")
+        store = open_store(settings.store, settings.scratch)
+        if store.n != settings.partition.nodes:
+            asked = f"nodes={settings.partition.nodes}"
+            raise InputError(f"{asked}, but {settings.store} has {store.n} nodes; use nodes={store.n}")
+        return store, True
+    place = (settings.store or default_store_root()) / store_key(settings.source, settings.partition, settings.labels)
+    found = place.exists()
+    store = ingest(settings.source, settings.partition, root=settings.store, labels=settings.labels, watcher=watcher)
+    return store, found
+
+
+def _worth_sharing(settings: Settings, store: ShardStore) -> bool:
+    """Whether a step takes longer than it takes threads to hand over a token, about a microsecond."""
+    entries = max(store.node_nonzeros)
+    if settings.method.draws_samples:
+        entries = int(entries * min(1.0, settings.method.blocks.rows / max(store.node_rows)))
+    return store.d >= LONG_MODEL or entries >= LONG_GRADIENT
+
+
+def _walk(settings: Settings) -> Walk:
+    graph = settings.graph
+    steps = walk(build(graph.kind, settings.partition.nodes, **graph.params), graph.walk, graph.stay)
+    if getattr(settings.method, "jumps", 1) in JUMPS:
+        steps.require_mixing()
+    return steps
+
+
+def _replaying(prepared: Prepared, path: Path) -> Prepared:
+    from dtoken.schedule.replay import open_log
+
+    method = prepared.settings.method
+    kinds = {LOCAL, VISIT, MOVE} | ({MEET} if method.meet else set())
+    if not hasattr(method, "tokens"):
+        kinds |= {LOAD, DELIVER}  # of methods with rounds
+    block = method.blocks.rows if method.draws_samples else None
+    log = open_log(path, prepared.experiment.law, prepared.store.node_rows, kinds, block)
+    if is_auto(prepared) and log.p_comm is not None:
+        prepared = chosen(prepared, Choice(log.p_comm))
+        log = replace(log, law=prepared.experiment.law)
+    return replace(prepared, experiment=replace(prepared.experiment, replay=log))
+
+
+def kernels_cached(prepared: Prepared) -> bool:
+    """Whether the executor of the method was compiled before."""
+    method = prepared.settings.method
+    return is_cached(executor(method.local, method.visit, method.meet))
+
+
+def is_auto(prepared: Prepared) -> bool:
+    """Whether p_comm is chosen by measured times."""
+    return getattr(prepared.settings.method, "p_comm", None) == "auto"
+
+
+def chosen(prepared: Prepared, choice: Choice) -> Prepared:
+    """The same run with a p_comm that was chosen."""
+    return replace(prepared, experiment=with_p_comm(prepared.experiment, choice.value), choice=choice)

@@ -1,0 +1,106 @@
+"""The result of a run, as Python has it."""
+
+import json
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dtoken.algorithms.contract import Models
+from dtoken.engine.loop.recorder import COLUMNS, Record
+from dtoken.errors import InputError
+from dtoken.session.files import RESULT, SUMMARY, TRAJECTORY, estimate, read_records
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.axes import Axes
+
+
+@dataclass(frozen=True)
+class Result:
+    """What a run found.
+
+    Parameters
+    ----------
+    records
+        What was measured, as a list.
+    summary
+        The content of ``summary.json``.
+    theta
+        (d,) the estimate: the mean of the tokens.
+    tokens, nodes
+        (K, d) and (n, d), the models of all tokens and nodes.
+    directory
+        The run directory; None: nothing was written.
+    """
+
+    records: list[Record]
+    summary: dict[str, Any]
+    theta: NDArray[np.float64]
+    tokens: NDArray[np.float64]
+    nodes: NDArray[np.float64]
+    directory: Path | None = None
+
+    @classmethod
+    def of(cls, records: list[Record], summary: dict[str, Any], models: Models, directory: Path | None) -> Self:
+        """A result from the models that a run ended with."""
+        return cls(records, summary, estimate(models), models.tokens, models.nodes, directory)
+
+    @classmethod
+    def load(cls, directory: str | Path) -> Self:
+        """Read the result of a run that ended.
+
+        Examples
+        --------
+        >>> Result.load("outputs/2026-11-16/10-12-03").summary["status"]  # doctest: +SKIP
+        'done'
+        """
+        import zarr
+
+        directory = Path(directory)
+        for name in (SUMMARY, TRAJECTORY, RESULT):
+            if not (directory / name).exists():
+                raise InputError(f"{directory} does not hold a finished run: it has no {name}")
+        group = zarr.open_group(directory / RESULT, mode="r")
+        theta, tokens, nodes = (np.asarray(group[name]) for name in ("theta", "tokens", "nodes"))
+        summary = json.loads((directory / SUMMARY).read_text(encoding="utf-8"))
+        return cls(read_records(directory), summary, theta, tokens, nodes, directory)
+
+    @cached_property
+    def trajectory(self) -> "pd.DataFrame":
+        """One row per record point, with the columns of ``trajectory.parquet``."""
+        import pandas as pd
+
+        return pd.DataFrame([record.as_dict() for record in self.records], columns=list(COLUMNS))
+
+    def to_accuracy(self, accuracy: float) -> dict[str, Any]:
+        """Costs until ``accuracy`` was ``reached``, and until the run ``stays_below`` it; None: never.
+
+        Examples
+        --------
+        >>> result.to_accuracy(1e-4)["stays_below"]["jumps"]  # doctest: +SKIP
+        711
+        """
+        from dtoken.session.summary import to_accuracy
+
+        (found,) = to_accuracy(self.records, [accuracy]).values()
+        return found
+
+    @property
+    def constants(self) -> dict[str, Any]:
+        """The constants of the method, in the paper's names."""
+        return dict(self.summary["constants"])
+
+    @property
+    def status(self) -> str:
+        """``done``, ``diverged`` or ``failed``."""
+        return str(self.summary["status"])
+
+    def plot(self, x: str = "passes", ax: "Axes | None" = None) -> "Axes":
+        """Draw the suboptimality against ``passes``, ``jumps``, ``messages``, ``time`` or another column."""
+        from dtoken.report.curves import plot_curves
+
+        return plot_curves({self.summary["algorithm"]: self.trajectory}, x=x, ax=ax)

@@ -1,0 +1,102 @@
+"""What is to be said about a run when it is over: constants, rates, what it took to reach each accuracy."""
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from dtoken.engine.loop.accuracy import crossing
+from dtoken.engine.loop.experiment import Experiment
+from dtoken.engine.loop.recorder import Record
+from dtoken.engine.loop.run import ROUNDING
+from dtoken.graph.walks import in_words
+from dtoken.theory.table import Prediction
+
+SPECTRUM_NODES = 500  # nodes up to which the spectral gap is quick to compute
+RATES = ("rate", "paper_rate")
+
+
+def constants(experiment: Experiment) -> dict[str, Any]:
+    """The constants of the method in the paper's names, and the tokens' first nodes."""
+    named = experiment.constants._asdict()
+    found = {name: _number(value) for name, value in named.items() if name not in RATES}
+    return found | {"token_start": experiment.start.positions.tolist()}
+
+
+def _number(value: Any) -> Any:
+    """A number, one number for all nodes, or a list of one for each."""
+    values = np.asarray(value).ravel().tolist()
+    return values[0] if len(set(values)) == 1 else values
+
+
+def predictions(theory: Prediction, accuracies: Sequence[float], gap: float) -> dict[str, Any]:
+    """Why the rate is believed, what costs to an accuracy are, bounds or about, and the costs to each accuracy."""
+    costs = {f"{accuracy:g}": theory.costs_to(accuracy, gap) for accuracy in accuracies}
+    return {"basis": theory.basis, "costs": None if theory.rate is None else theory.words, "to_accuracy": costs}
+
+
+def measured_rate(experiment: Experiment, theory: Prediction, records: Sequence[Record]) -> float | None:
+    """Rate per step by least squares on the logarithm of the suboptimality, as far as rounding allows."""
+    floor = ROUNDING * abs(experiment.optimum.objective)
+    points = []
+    for record in records:
+        if not record.suboptimality > floor:
+            break
+        points.append((record.event / theory.expected.events, math.log(record.suboptimality)))
+    if len(points) < 3:
+        return None
+    steps, logs = np.array(points).T
+    slope = float(np.polyfit(steps, logs, 1)[0])
+    return -math.expm1(slope)
+
+
+def to_accuracy(records: Sequence[Record], accuracies: Sequence[float]) -> dict[str, dict[str, Any]]:
+    """For each accuracy what it took until it was ``reached``, and until the run ``stays_below`` it; None: never.
+
+    Examples
+    --------
+    >>> gaps = [1.0, 0.1, 0.3, 0.1]
+    >>> records = [Record(7 * k, 2 * k, k, 5, 0.5, 9.0, 0.1, 1.0, gap, 0, 0) for k, gap in enumerate(gaps)]
+    >>> taken = to_accuracy(records, [0.2, 1e-4])
+    >>> taken["0.2"]["reached"]["jumps"], taken["0.2"]["stays_below"]["jumps"], taken["0.0001"]
+    (2, 6, {'reached': None, 'stays_below': None})
+    """
+    gaps = [record.suboptimality for record in records]
+    found = {}
+    for accuracy in accuracies:
+        where = crossing(gaps, accuracy)._asdict()
+        found[f"{accuracy:g}"] = {name: None if at is None else _taken(records[at]) for name, at in where.items()}
+    return found
+
+
+def _taken(record: Record) -> dict[str, Any]:
+    names = ("jumps", "messages", "gradients", "passes", "time", "wall")
+    return {"events": record.event} | {name: getattr(record, name) for name in names}
+
+
+def walk_in_words(kind: str, independent: bool, stay: float | None = None) -> str:
+    """How tokens move.
+
+    Examples
+    --------
+    >>> walk_in_words("lazy", False)
+    'lazy walk'
+    """
+    return "independent uniform jumps" if independent else in_words(kind, stay)
+
+
+def graph_facts(experiment: Experiment) -> dict[str, Any]:
+    """Kind, walk and, where it is quick to compute, spectral gap."""
+    walk = experiment.walk
+    quick = walk.iid or walk.n <= SPECTRUM_NODES
+    return {
+        "kind": walk.topology.kind,
+        "walk": walk.kind,
+        "stay": walk.stay,
+        "independent": walk.iid,
+        "nodes": walk.n,
+        **dict(walk.topology.params),
+        "spectral_gap": walk.spectral_gap if quick else None,
+        "jumps_per_visit": experiment.law.jumps,
+    }

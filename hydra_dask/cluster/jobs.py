@@ -1,0 +1,246 @@
+"""Jobs of a batch system as workers, by dask-jobqueue."""
+
+import math
+import os
+import shlex
+import shutil
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from hydra_dask.cluster.connection import (
+    DASHBOARD,
+    Connection,
+    check_positive,
+    dashboard,
+    in_words,
+    quiet,
+)
+from hydra_dask.cluster.credentials import file_security, shared_credentials
+from hydra_dask.cluster.queue import Queue
+from hydra_dask.cluster.walltime import lifetime
+
+if TYPE_CHECKING:
+    from distributed import Security
+
+LEAVING = "hydra_dask.cluster._leaving"
+CONFIGURATION = {
+    # The keeper replaces jobs; Dask cancels one only when its worker has left without the job's end.
+    "distributed.deploy.lost-worker-timeout": "60s",
+    "distributed.scheduler.allowed-failures": 0,  # a task whose worker died is not Dask's to repeat
+}
+# What a job gets from keys of ours, never from options.
+OURS = {"processes", "nanny", "cores", "memory", "queue", "account", "project", "walltime", "security", "python"} | {
+    "interface",
+    "log_directory",
+    "local_directory",
+    "shared_temp_directory",
+}
+
+
+@dataclass(frozen=True)
+class Jobs:
+    """Workers in jobs of a batch system.
+
+    Parameters
+    ----------
+    workers
+        How many workers.
+    jobs
+        In how many jobs; None: every worker has its own. A job that is lost is replaced.
+    cores
+        Processors of each worker.
+    memory
+        Memory of each worker, as ``4GB``.
+    queue
+        Queue or partition; None: the system's default, or that of dask-jobqueue's configuration.
+    account
+        Account or project that pays; None: the system's default.
+    walltime
+        Longest time of a job, as ``01:00:00``; None: as dask-jobqueue's configuration says. A worker takes no new tasks
+        after about 4/5 of it.
+    interface
+        Network interface of scheduler and workers, as ``ib0``; None: the default one.
+    tls
+        Whether connections are encrypted, with credentials made for this run.
+    shared
+        Folder that all nodes see, for these credentials; None: ``.dask-launcher`` in the home directory.
+    scratch
+        Folder on a node's own disk for files of a worker; None: the node's temporary directory.
+    logs
+        Folder for what jobs print; None: ``workers`` in the directory of a sweep, else ``logs`` in ``shared``.
+    dashboard
+        Where the dashboard listens.
+    options
+        Anything else that the class of dask-jobqueue understands, by its name there.
+    """
+
+    workers: int = 2
+    jobs: int | None = None
+    cores: int = 1
+    memory: str = "4GB"
+    queue: str | None = None
+    account: str | None = None
+    walltime: str | None = "01:00:00"
+    interface: str | None = None
+    tls: bool = True
+    shared: Path | None = None
+    scratch: Path | None = None
+    logs: Path | None = None
+    dashboard: str = DASHBOARD
+    options: Any = None
+    kind: ClassVar[str] = ""
+    system: ClassVar[str] = ""  # the class of dask-jobqueue
+    names: ClassVar[dict[str, str]] = {}  # of our keys there, where they differ; "": it has no such thing
+    directives: ClassVar[Any] = []  # of workers: a lost job is replaced, so the system is not to start it again
+    driver_directives: ClassVar[Any] = []  # it goes on where it was, so the system may start it again
+    listing: ClassVar[Queue]
+
+    def __post_init__(self) -> None:
+        check_positive("workers", self.workers)
+        check_positive("cores", self.cores)
+        if self.jobs is not None:
+            check_positive("jobs", self.jobs)
+        if not isinstance(self.options, dict | None):
+            raise ValueError(
+                "cluster.options must be keys and values, as in '+cluster.options.job_extra_directives=[...]'"
+            )
+        for key in set(self.options or {}) & OURS:
+            raise ValueError(f"cluster.options.{key} is fixed, or has a key of its own in cluster")
+        for key, name in self.names.items():
+            if not name and getattr(self, key) != getattr(type(self), key):
+                raise ValueError(f"cluster.{key} means nothing to {self.kind}; leave it away, or see cluster.options")
+        if self.walltime is not None:
+            lifetime(self.walltime)
+
+    @property
+    def per_job(self) -> int:
+        """Workers in one job."""
+        return 1 if self.jobs is None else math.ceil(self.workers / self.jobs)
+
+    @property
+    def folder(self) -> Path:
+        """The folder that all nodes see."""
+        return (self.shared or Path.home() / ".dask-launcher").absolute()
+
+    @property
+    def log_folder(self) -> Path:
+        """Where jobs print to."""
+        return (self.logs or self.folder / "logs").absolute()
+
+    def job_script(self) -> str:
+        """The script of a job, without a scheduler and without submitting anything."""
+        import dask_jobqueue
+
+        job: Any = getattr(dask_jobqueue, self.system).job_cls
+        security = file_security(self.folder / "TLS") if self.tls else None
+        with tempfile.TemporaryDirectory() as unused:  # dask-jobqueue would make the folder of the logs
+            arguments = self.job_arguments(security) | {"log_directory": unused}
+            protocol = "tls://" if self.tls else None
+            made = job(f"{protocol or 'tcp://'}SCHEDULER:PORT", f"{self.kind}-0", protocol=protocol, **arguments)
+            script: str = made.job_script()
+        return script.replace(unused, os.fspath(self.log_folder))
+
+    @contextmanager
+    def open(self) -> Iterator[Connection]:
+        """Start a scheduler in this process and ask the batch system for the workers."""
+        import dask
+        import dask_jobqueue
+        from distributed import Client
+
+        from hydra_dask.cluster.keeper import keeping
+
+        system: Any = getattr(dask_jobqueue, self.system)
+        command = system.job_cls.submit_command.split()[0]
+        if shutil.which(command) is None:
+            raise ValueError(f"cluster={self.kind} needs the command {command}, which is not on this machine")
+        credentials = shared_credentials(self.folder) if self.tls else nullcontext()
+        jobs = math.ceil(self.workers / self.per_job)
+        with quiet(), dask.config.set(CONFIGURATION), credentials as security:
+            try:
+                cluster = system(
+                    interface=self.interface,
+                    scheduler_options={
+                        "dashboard_address": self.dashboard,
+                        **(
+                            (self.options or {}).get("scheduler_options")
+                            or self.site_default("scheduler-options")
+                            or {}
+                        ),
+                    },
+                    **self.job_arguments(security),
+                )
+            except (OSError, ValueError, RuntimeError) as error:
+                raise RuntimeError(f"cluster={self.kind} could not be started: {str(error).strip()}") from error
+            with (
+                cluster,
+                Client(cluster) as client,
+                keeping(cluster, self.kind, jobs, self.listing) as keeper,
+            ):
+                yield Connection(
+                    client,
+                    self._in_words(jobs),
+                    dashboard(cluster, self.dashboard),
+                    waits_in_queue=True,
+                    trouble=lambda: keeper.trouble and f"{keeper.trouble}; what jobs print is in {self.log_folder}",
+                )
+
+    def job_arguments(self, security: "Security | None") -> dict[str, Any]:
+        """What a job of dask-jobqueue is called with."""
+        from dask.utils import parse_bytes
+
+        given = {"queue": self.queue, "account": self.account, "walltime": self.limit()}
+        renamed = {self.names.get(key, key): value for key, value in given.items() if value is not None}
+        renamed.pop("", None)
+        options = dict(self.options or {})
+        options.pop("scheduler_options", None)  # not of a job
+        more = options.pop("job_extra_directives", None) or self.site_default("job-extra-directives")
+        arguments = options.pop("worker_extra_args", None) or self.site_default("worker-extra-args") or []
+        return {
+            "cores": self.cores * self.per_job,
+            "memory": f"{parse_bytes(self.memory) * self.per_job}B",
+            "processes": self.per_job,
+            "python": f"exec {shlex.quote(sys.executable)}",  # signals reach Python, not a shell around it
+            "security": security,
+            "local_directory": None if self.scratch is None else os.fspath(self.scratch),
+            "log_directory": os.fspath(self.log_folder),
+            "worker_extra_args": [*self._worker_arguments(), *arguments],
+            "job_extra_directives": joined(self.directives, more),
+            **renamed,
+            **options,
+        }
+
+    def limit(self) -> str | None:
+        """The time limit, as the system writes it."""
+        return self.walltime
+
+    def _worker_arguments(self) -> list[str]:
+        arguments = ["--no-dashboard", "--worker-class", f"{LEAVING}.LeavingWorker", "--preload-nanny", LEAVING]
+        limit = None if self.names.get("walltime") == "" else self.walltime or self.site_default("walltime")
+        with suppress(ValueError):  # a site may write its default in other ways
+            life = lifetime(str(limit))
+            arguments += ["--lifetime", f"{life.duration}s", "--lifetime-stagger", f"{life.stagger}s"]
+        return arguments
+
+    def site_default(self, key: str) -> Any:
+        """What dask-jobqueue's own configuration says, in which a site has its defaults."""
+        import dask
+        import dask_jobqueue  # noqa: F401, reads it
+
+        return dask.config.get(f"jobqueue.{self.kind}.{key}", None)
+
+    def _in_words(self, jobs: int) -> str:
+        each = f"{self.cores} core{'s' if self.cores > 1 else ''} and {self.memory} each"
+        spread = f" in {jobs} job{'s' if jobs > 1 else ''}" if self.per_job > 1 else ""
+        return in_words(self.workers, "worker" if spread else "job", f"{self.kind}{spread}, {each}", self.tls)
+
+
+def joined(ours: Any, more: Any) -> Any:
+    """Directives of ours and of the user: a list, or for HTCondor a dictionary."""
+    if isinstance(ours, dict):
+        return {**ours, **(more or {})}
+    return [*ours, *(more or [])]

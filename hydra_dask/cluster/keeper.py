@@ -1,0 +1,151 @@
+"""Keeps as many jobs in the batch system as were asked for: submits them, notices those that are lost, replaces them.
+
+Dask's own means see only workers that had reported once, and take their time. Here a job is lost when it has no worker
+and the batch system does not know it any more; it is asked rarely, and only while there is a job without a worker.
+Every job has a name of its own, so that nobody takes a new one for an old one.
+"""
+
+import asyncio
+import itertools
+import logging
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import Any
+
+from hydra_dask.cluster.queue import Queue, number
+
+ROUND_SECONDS = 1.0  # between two looks at the workers, which cost nothing
+MOST_SECONDS = 60.0  # between two questions to the batch system, which others use too
+END_SECONDS = 60.0  # for a submission that is on its way
+GIVE_UP = 5  # times in a row that jobs end before their worker has reported, without any worker there
+
+log = logging.getLogger(__name__)
+
+
+class Keeper:
+    """Keeps ``wanted`` jobs of a cluster alive."""
+
+    def __init__(self, cluster: Any, kind: str, wanted: int, queue: Queue) -> None:
+        self._cluster, self._kind, self._wanted, self._queue = cluster, kind, wanted, queue
+        self._numbers = itertools.count()
+        self._seen: set[str] = set()  # jobs whose workers have reported once
+        self._absent: set[str] = set()  # jobs that the batch system did not know at the last look
+        self._silent: set[str] = set()  # jobs without a worker at the last round
+        self._pause, self._next_look, self._next_submission = ROUND_SECONDS, 0.0, 0.0
+        self._failures = 0  # in a row
+        self.over = asyncio.Event()
+        self.trouble: str | None = None  # why there will be no workers
+
+    async def fill(self) -> None:
+        """Submit what lacks; RuntimeError: the batch system refuses."""
+        before = set(self._cluster.worker_spec)
+        for _ in range(self._wanted - len(before)):
+            self._cluster.worker_spec[f"{self._kind}-{next(self._numbers)}"] = self._cluster.new_spec
+        try:
+            await self._cluster
+        finally:
+            for name in set(self._cluster.worker_spec) - before:
+                job = self._cluster.workers.get(name)
+                if job is None or job.job_id is None:
+                    await self._forget(name)
+                elif before or self._seen:
+                    log.info("%s job %s was submitted in its place", self._kind, job.job_id)
+
+    async def run(self) -> None:
+        """Look after the jobs until ``over``; never stops halfway through a submission."""
+        while not await self._is_over():
+            try:
+                await self._round()
+            except (OSError, RuntimeError) as error:
+                self._failed(f"{self._kind} refuses a job: {refusal(error)}")
+
+    async def _is_over(self) -> bool:
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self.over.wait(), ROUND_SECONDS)
+        return self.over.is_set()
+
+    async def _round(self) -> None:
+        stillborn = []
+        for name in await self._lost():
+            job = self._cluster.workers.get(name)
+            log.info("%s job %s is lost", self._kind, job.job_id if job else name)
+            if name not in self._seen and job is not None:
+                stillborn.append(job.job_id)
+            await self._forget(name)
+        if stillborn:
+            jobs = f"{self._kind} job{'s' if len(stillborn) > 1 else ''} {', '.join(stillborn)}"
+            self._failed(f"{jobs} ended before a worker had reported")
+        if len(self._cluster.worker_spec) < self._wanted and time.monotonic() >= self._next_submission:
+            await self.fill()
+
+    async def _lost(self) -> set[str]:
+        """Jobs that are neither at work nor in the queue."""
+        self._look_at_workers()
+        jobs = self._cluster.workers
+        given_up = set(self._cluster.worker_spec) - set(jobs)  # by Dask: a worker that had left long ago
+        silent = set(jobs) - self._working()
+        if silent != self._silent:
+            self._silent, self._pause, self._next_look = silent, ROUND_SECONDS, 0.0
+        if not silent or time.monotonic() < self._next_look:
+            return given_up
+        known = await self._queue.jobs()
+        self._pause = min(self._pause * 1.5, MOST_SECONDS)
+        self._next_look = time.monotonic() + self._pause
+        if known is None:
+            return given_up
+        absent = {name for name in silent - self._working() if name in jobs and number(jobs[name].job_id) not in known}
+        lost, self._absent = absent & self._absent, absent  # twice: the first time it may have been too new
+        if absent - lost:
+            self._next_look = 0.0
+        return given_up | lost
+
+    def _look_at_workers(self) -> None:
+        fresh = self._working() - self._seen
+        if fresh:
+            self._seen |= fresh
+            self._failures, self.trouble, self._next_submission = 0, None, 0.0
+
+    def _working(self) -> set[str]:
+        """The jobs that have a worker."""
+        present = {str(worker.name) for worker in self._cluster.scheduler.workers.values()}
+        suffixes = self._cluster.new_spec.get("group", [""])
+        return {name for name in self._cluster.workers if any(name + suffix in present for suffix in suffixes)}
+
+    def _failed(self, reason: str) -> None:
+        self._failures += 1
+        self._next_submission = time.monotonic() + min(2.0**self._failures, MOST_SECONDS)
+        log.warning("%s", reason)
+        if self._failures >= GIVE_UP and not self._working():
+            self.trouble = f"{reason}; that was the failure number {self._failures} in a row"
+
+    async def _forget(self, name: str) -> None:
+        from distributed.core import Status
+
+        self._cluster.worker_spec.pop(name, None)
+        job = self._cluster.workers.pop(name, None)
+        if job is not None:
+            await job.close()  # cancels it, should it exist all the same
+            job.status = Status.closed
+
+
+@contextmanager
+def keeping(cluster: Any, kind: str, wanted: int, queue: Queue) -> Iterator[Keeper]:
+    """Submit ``wanted`` jobs, and keep them until the end of the context; ValueError: the batch system refuses them."""
+    keeper = Keeper(cluster, kind, wanted, queue)
+    try:
+        cluster.sync(keeper.fill)
+    except (OSError, RuntimeError) as error:
+        raise ValueError(f"{kind} refuses the job: {refusal(error)}") from error
+    running = asyncio.run_coroutine_threadsafe(keeper.run(), cluster.loop.asyncio_loop)
+    try:
+        yield keeper
+    finally:
+        cluster.loop.add_callback(keeper.over.set)
+        running.result(timeout=END_SECONDS)
+
+
+def refusal(error: Exception) -> str:
+    """What the command that submits has to say, out of the report of dask-jobqueue."""
+    text = str(error).strip()
+    return text.rpartition("stderr:\n")[2].strip() or text

@@ -1,0 +1,332 @@
+"""Hands jobs to workers, one at a time to each, until all are done or have failed.
+
+Nothing is ever queued on a worker behind another job. So a worker that dies takes one job with it, and it is known
+which one. That job is tried again when no other waits, apart from others of its kind, and not more often than allowed.
+"""
+
+import logging
+import pickle
+import queue
+import re
+import signal
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from hydra_dask.errors import JobDied
+from hydra_dask.manifest import DONE, FAILED, LEFT, RUNNING, WAITING, Job, now, read_record
+from hydra_dask.worker import Outcome, Task, run_task
+
+if TYPE_CHECKING:
+    from distributed import Client, Future
+
+LOOK_SECONDS = 0.5  # between two looks at the workers
+MOST_DEPARTURES = 100  # workers that may leave in good order under one job, as at the end of a batch job's time
+GRACE_SECONDS = 15.0  # after the time limit of a job, before its worker is stopped from outside
+NO_WORKER_SECONDS = 300.0  # a busy machine takes its time to replace a dead one
+NANNY_SECONDS = 20.0  # that a nanny of this process has to notice how its worker ended
+
+
+@dataclass(frozen=True)
+class Rules:
+    """How to deal with jobs that go wrong."""
+
+    timeout: float | None = None
+    attempts: int = 2
+    stop_at_failure: bool = False
+    patience: float = NO_WORKER_SECONDS  # without any worker
+
+
+@dataclass
+class _Running:
+    job: Job
+    future: "Future[Outcome]"
+    worker: str
+    since: float
+    attempt: int
+    overdue: bool = False  # and its worker was stopped from outside
+
+
+@dataclass
+class _Blame:
+    deaths: int = 0
+    departures: int = 0
+
+
+@dataclass
+class Pool:
+    """Runs jobs on the workers of ``client``.
+
+    Parameters
+    ----------
+    client, token
+        Of the cluster; of the ``Station`` on its workers.
+    directory
+        Of the sweep.
+    rules
+        What to do when jobs go wrong.
+    configs
+        The packed configuration of each job, by index; forgotten when the job is over.
+    changed
+        Called when the state of a job has changed, and now and then.
+    trouble
+        Says why there will be no workers, once that is certain.
+    """
+
+    client: "Client"
+    token: str
+    directory: Path
+    rules: Rules
+    configs: dict[int, bytes]
+    changed: Callable[[Job | None], None]
+    trouble: Callable[[], str | None] = lambda: None
+    returned: dict[int, Outcome] = field(default_factory=dict)
+    _fresh: deque[Job] = field(default_factory=deque)
+    _again: deque[Job] = field(default_factory=deque)
+    _running: dict[str, _Running] = field(default_factory=dict)  # by worker
+    _blame: dict[int, _Blame] = field(default_factory=dict)
+    _events: "queue.SimpleQueue[Future[Outcome]]" = field(default_factory=queue.SimpleQueue)
+    _stopped: bool = False
+    _idle_since: float = 0.0
+    _looked: float = 0.0
+    _workers: list[str] = field(default_factory=list)
+    _dead: set[str] = field(default_factory=set)  # were stopped, but the scheduler may not know yet
+    deaths: "Deaths" = field(default_factory=lambda: Deaths())
+
+    def run(self, jobs: Sequence[Job]) -> None:
+        """Run ``jobs`` to their end; their ``status`` and ``error`` say how it was."""
+        self._fresh.extend(jobs)
+        self._idle_since = time.monotonic()
+        with self.deaths:
+            self._look()
+            while self._running or (not self._stopped and (self._fresh or self._again)):
+                self._hand_out()
+                with suppress(queue.Empty):
+                    future = self._events.get(timeout=LOOK_SECONDS)
+                    self._over(future)
+                    while True:
+                        self._over(self._events.get_nowait())
+                if time.monotonic() - self._looked >= LOOK_SECONDS:
+                    self._look()
+                    self.changed(None)
+
+    def _hand_out(self) -> None:
+        if self._stopped:
+            return
+        for worker in self._workers:
+            if worker in self._running or worker in self._dead:
+                continue
+            if self._fresh:
+                self._start(self._fresh.popleft(), worker)
+            elif self._again and not any(self._suspect(entry.job) for entry in self._running.values()):
+                self._start(self._again.popleft(), worker)
+
+    def _suspect(self, job: Job) -> bool:
+        return job.index in self._blame and self._blame[job.index].deaths > 0
+
+    def _start(self, job: Job, worker: str) -> None:
+        job.status, job.attempts, job.started, job.ended, job.error = RUNNING, job.attempts + 1, now(), None, None
+        task = Task(
+            self.directory,
+            job.id,
+            job.index,
+            job.attempts,
+            job.folder,
+            job.log,
+            self.configs[job.index],
+            self.rules.timeout,
+        )
+        future = self.client.submit(
+            run_task,
+            self.token,
+            task,
+            key=f"job-{self.token}-{job.index}-{job.attempts}",
+            workers=[worker],
+            pure=False,
+            retries=0,
+        )
+        self._running[worker] = _Running(job, future, worker, time.monotonic(), job.attempts)
+        future.add_done_callback(self._events.put)
+        self.changed(job)
+
+    def _over(self, future: "Future[Outcome]") -> None:
+        entry = next((entry for entry in self._running.values() if entry.future.key == future.key), None)
+        if entry is None:
+            return
+        if future.status == "finished":
+            try:
+                outcome = future.result()
+            except Exception as error:  # lost on the way here; the record tells
+                self._lost(entry, f"its result was lost ({error})")
+                return
+            if outcome.status == LEFT:  # it stopped because its worker leaves
+                self._dead.add(entry.worker)
+                self._lost(entry)
+            else:
+                self._end(entry, outcome)
+        elif future.status == "error":
+            from distributed import KilledWorker
+
+            raised = future.exception()
+            if isinstance(raised, KilledWorker):
+                self._dead.add(entry.worker)
+                self._lost(entry)
+            else:
+                self._end(entry, _failure(entry.job, f"{type(raised).__name__}: {raised}"))
+        else:
+            self._lost(entry)
+
+    def _end(self, entry: _Running, outcome: Outcome) -> None:
+        job = entry.job
+        self._forget(entry)
+        self.configs.pop(job.index, None)
+        job.status, job.error, job.started, job.ended = outcome.status, outcome.error, outcome.started, outcome.ended
+        self.returned[job.index] = outcome
+        if job.status == FAILED and self.rules.stop_at_failure:
+            self._stopped = True
+        self.changed(job)
+
+    def _forget(self, entry: _Running) -> None:
+        self._running.pop(entry.worker, None)
+        entry.future.release()
+
+    def _lost(self, entry: _Running, why: str | None = None) -> None:
+        """The worker of a job is gone: what did the job tell before, and who is to blame?"""
+        job, record = entry.job, read_record(self.directory, entry.job)
+        if record is not None and record.get("attempt") != entry.attempt:
+            record = None
+        if record is not None and record["status"] not in (RUNNING, LEFT):
+            value = record.get("value") if record["status"] == DONE else JobDied(record["error"])
+            self._end(
+                entry,
+                Outcome(
+                    record["status"], pickle.dumps(value), record["error"], None, record["started"], record["ended"]
+                ),
+            )
+            return
+        blame = self._blame.setdefault(job.index, _Blame())
+        if record is None or record["status"] == LEFT:  # it had not begun, or its worker left in good order
+            blame.departures += 1
+            text = "its workers left again and again before it was done; give it longer ones, or checkpoints"
+            over = blame.departures >= MOST_DEPARTURES
+        else:
+            blame.deaths += 1
+            text, final = self._cause(entry, record, why)
+            over = final or blame.deaths >= self.rules.attempts
+        if over:
+            self._end(entry, _failure(job, text))
+            return
+        self._forget(entry)
+        job.status, job.error = WAITING, text if self._suspect(job) else None
+        (self._again if self._suspect(job) else self._fresh).append(job)
+        self.changed(job)
+
+    def _cause(self, entry: _Running, record: dict[str, Any], why: str | None) -> tuple[str, bool]:
+        """Why the process of a job ended, in a sentence, and whether it is useless to try again."""
+        limit = self.rules.timeout
+        ended = self.deaths.of(record["pid"], NANNY_SECONDS if self._nannies_are_here() else 0.0)
+        again = f" (attempt {entry.attempt})" if entry.attempt > 1 else ""
+        for _, event in self.client.get_events("worker-restart-memory"):
+            if event["worker"] == entry.worker:
+                return f"needed more memory than its worker has ({event['rss'] / 1e6:,.0f} MB){again}", False
+        watchdog = ended in (None, Deaths.WATCHDOG) and limit is not None and time.monotonic() - entry.since >= limit
+        if watchdog or entry.overdue:
+            return f"ran longer than hydra.launcher.timeout={limit:g} seconds and was stopped", True
+        return f"{ended or why or 'its process died'}{again}", False
+
+    def _nannies_are_here(self) -> bool:
+        from distributed import LocalCluster
+
+        return isinstance(self.client.cluster, LocalCluster)
+
+    def _look(self) -> None:
+        """See which workers there are, and whether jobs are over their time."""
+        self._looked = time.monotonic()
+        self._workers = list(self.client.nthreads())
+        self._dead.intersection_update(self._workers)
+        for worker in [worker for worker in self._running if worker not in self._workers]:
+            entry = self._running[worker]
+            if entry.future.status == "finished":
+                self._over(entry.future)
+            else:
+                self._lost(entry)
+                with suppress(Exception):
+                    entry.future.cancel(force=True)
+        limit = self.rules.timeout
+        for entry in list(self._running.values()):
+            if limit is not None and self._looked - entry.since > limit + GRACE_SECONDS:
+                self._end_by_force(entry)
+        if self._workers:
+            self._idle_since = self._looked
+        elif self._looked - self._idle_since > self.rules.patience:
+            raise RuntimeError(f"there was no worker for {self.rules.patience:.0f} seconds; the sweep cannot go on")
+        elif (reason := self.trouble()) is not None:
+            raise RuntimeError(f"there will be no workers: {reason}")
+
+    def _end_by_force(self, entry: _Running) -> None:
+        """The watchdog inside the worker did not work: the worker is stuck, or has not begun the job."""
+        with suppress(Exception):
+            self.client.restart_workers([entry.worker], timeout=GRACE_SECONDS, raise_for_error=False)
+        self._dead.add(entry.worker)
+        entry.overdue = True
+        self._lost(entry)
+
+
+def _failure(job: Job, text: str) -> Outcome:
+    return Outcome(FAILED, pickle.dumps(JobDied(text)), text, None, job.started or now(), now())
+
+
+class Deaths(logging.Handler):
+    """Listens to the nannies of this process, the only ones who know how a worker's process ended."""
+
+    LOGGER = "distributed.nanny"
+    WATCHDOG = "its process ended with status 1"  # how the watchdog inside a worker ends it
+    PATTERN = re.compile(r"Worker process (\d+) (was killed by signal|exited with status) (\d+)")
+
+    def __init__(self) -> None:
+        super().__init__(logging.INFO)
+        self._found: dict[int, str] = {}
+        self._news = threading.Condition()
+        self._before: tuple[int, bool] = (0, True)
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Take note of a death."""
+        if found := self.PATTERN.search(record.getMessage()):
+            number = int(found[3])
+            name = ""
+            with suppress(ValueError):
+                name = f" ({signal.Signals(number).name})"
+            killed = found[2] == "was killed by signal"
+            text = (
+                f"its process was killed by signal {number}{name}"
+                if killed
+                else f"its process ended with status {number}"
+            )
+            with self._news:
+                self._found[int(found[1])] = text
+                self._news.notify_all()
+
+    def of(self, pid: int, patience: float) -> str | None:
+        """How a process ended; waits for its nanny to notice. None: nobody says."""
+        with self._news:
+            self._news.wait_for(lambda: pid in self._found, patience)
+            return self._found.get(pid)
+
+    def __enter__(self) -> "Deaths":
+        logger = logging.getLogger(self.LOGGER)
+        self._before = logger.level, logger.propagate
+        logger.addHandler(self)
+        logger.setLevel(logging.INFO)
+        logger.propagate = False
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        logger = logging.getLogger(self.LOGGER)
+        logger.removeHandler(self)
+        logger.level, logger.propagate = self._before
+        logger.setLevel(self._before[0])

@@ -1,0 +1,246 @@
+"""The driver of a sweep: check all jobs, see which are done, run the others, say how it went."""
+
+import os
+import pickle
+import secrets
+import signal
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass, field, fields
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from hydra.core.utils import JobReturn, JobRuntime, JobStatus, configure_log, setup_globals
+from hydra.types import HydraContext, TaskFunction
+from hydra.utils import get_method
+from omegaconf import DictConfig, OmegaConf
+
+from hydra_dask.cluster import Cluster, LocalWorkers, fork_server
+from hydra_dask.compose import Compositions, give_number, swept_keys, unpacked
+from hydra_dask.errors import Interrupted, JobDied, SweepError
+from hydra_dask.manifest import DONE, RUNNING, TO_DO, WAITING, Job, Manifest, only_driver, read_record
+from hydra_dask.options import cluster_of, waits, with_logs
+from hydra_dask.plan import Plan, Planner, discard_records, open_manifest
+from hydra_dask.returned import Returned
+from hydra_dask.screen import Screen, closing, opening, say, short, watched
+from hydra_plugins.dask_launcher.config import DaskLauncherConf
+
+COMPLAINTS_SHOWN = 5
+
+
+@dataclass(frozen=True)
+class Options:
+    """The options of the launcher; ``DaskLauncherConf`` describes them."""
+
+    cluster: Cluster
+    timeout: float | None = None
+    attempts: int = 2
+    on_failure: str = "continue"
+    resume: bool = False
+    ignore: Sequence[str] = ()
+    check: str | None = None
+    prepare: str | None = None
+    preload: Sequence[str] = ()
+    dry_run: str | None = None
+    hint: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.on_failure not in ("continue", "stop"):
+            raise ValueError(f"hydra.launcher.on_failure={self.on_failure} is not known; use continue or stop")
+        if self.timeout is not None and not self.timeout > 0:
+            raise ValueError(f"hydra.launcher.timeout={self.timeout} must be positive, or null for no limit")
+        if self.attempts < 1:
+            raise ValueError(f"hydra.launcher.attempts={self.attempts} must be at least 1")
+
+
+def options_of(given: Mapping[str, Any]) -> Options:
+    """The options that Hydra gives."""
+    values: dict[str, Any] = {
+        key: OmegaConf.to_container(value, resolve=True) if OmegaConf.is_config(value) else value
+        for key, value in given.items()
+    }
+    unknown = sorted(set(values) - {entry.name for entry in fields(DaskLauncherConf)})
+    if unknown:
+        raise SweepError(f"hydra.launcher.{unknown[0]} is not an option of hydra/launcher=dask")
+    workers, memory = values.pop("workers", None), values.pop("memory_limit", None)
+    try:
+        cluster = cluster_of(values.pop("cluster", "local"), workers, memory, values.pop("options", None) or {})
+        return Options(cluster, **values)
+    except ValueError as error:
+        raise SweepError(str(error)) from error
+
+
+@dataclass
+class Sweep:
+    """A sweep, batch by batch."""
+
+    options: Options
+    context: HydraContext
+    task: TaskFunction
+    config: DictConfig
+    compositions: Compositions = field(init=False)
+    _manifest: Manifest | None = None
+
+    def __post_init__(self) -> None:
+        self.compositions = Compositions(self.context, self.config)
+        self.compositions.defer()
+        if isinstance(self.options.cluster, LocalWorkers) and self.options.dry_run is None:
+            fork_server.start(self.options.preload)
+
+    def launch(self, batch: Sequence[Sequence[str]], first: int) -> Sequence[JobReturn]:
+        """Run a batch of jobs, whose first has the number ``first``."""
+        self.compositions.stop()
+        try:
+            return self._launch(batch, first)
+        except ValueError as error:
+            raise SweepError(str(error)) from error
+        finally:
+            self.compositions.defer()  # for the next batch
+
+    def _launch(self, batch: Sequence[Sequence[str]], first: int) -> Sequence[JobReturn]:
+        setup_globals()
+        configure_log(self.config.hydra.hydra_logging, self.config.hydra.verbose)
+        sweep_dir = str(self.config.hydra.sweep.dir)
+        directory = Path(sweep_dir).absolute()
+        with only_driver(directory):
+            manifest = self._manifest or open_manifest(directory, self.options.resume)
+            planner = Planner(manifest, sweep_dir, self.options.resume, self.options.ignore)
+            plan = self._plan(planner, batch, first)
+            if self.options.dry_run is not None:
+                configs = (unpacked(plan.configs[job.index]) for job in plan.todo)
+                cluster = with_logs(self.options.cluster, directory)
+                get_method(self.options.dry_run)(plan.jobs, zip(plan.todo, configs, strict=True), cluster)
+                return [JobReturn(status=JobStatus.COMPLETED) for _ in plan.jobs]
+            if self._manifest is None and not self.options.resume:
+                discard_records(directory)
+            self._manifest = manifest
+            manifest.save()
+            say(opening(len(plan.jobs), len(plan.todo), Path(sweep_dir), self.options.check is not None))
+            values = self._run(manifest, plan) if plan.todo else {}
+            if plan.todo:
+                for line in closing(plan.jobs, Path(sweep_dir)):
+                    say(line)
+                if any(job.status in TO_DO for job in plan.jobs):
+                    say(self._hint(sweep_dir), "resume")
+            return [self._returned(job, words, values, sweep_dir) for job, words in zip(plan.jobs, batch, strict=True)]
+
+    def _plan(self, planner: Planner, batch: Sequence[Sequence[str]], first: int) -> Plan:
+        """Compose all jobs and let the application look at them before anything happens."""
+        check = None if self.options.check is None else get_method(self.options.check)
+        plan = planner.plan(batch, first, self.compositions, check, partial(watched, doing="configurations checked"))
+        if plan.wrong:
+            swept, shown = swept_keys([job.overrides for job in plan.jobs]), plan.wrong[:COMPLAINTS_SHOWN]
+            texts = [f"{short(job, swept)}: {error}".removeprefix(": ").rstrip(".") for job, error in shown]
+            more = f"; and {len(plan.wrong) - len(shown)} more" if len(plan.wrong) > len(shown) else ""
+            count = f"{len(plan.wrong)} of {len(plan.jobs)} jobs cannot run, so nothing was started"
+            raise SweepError(f"{count}: {'; '.join(texts)}{more}")
+        return plan
+
+    def _run(self, manifest: Manifest, plan: Plan) -> dict[int, tuple[Any, str | None]]:
+        """Run what is to be done; what the jobs returned, by index."""
+        with _terminable():
+            try:
+                if self.options.prepare is not None:
+                    kinds = plan.alike.values()
+                    prepare = get_method(self.options.prepare)
+                    prepare([(unpacked(plan.configs[indices[0]]), len(indices)) for indices in kinds])
+                return self._run_on_cluster(manifest, plan)
+            except BaseException as error:
+                for job in plan.todo:
+                    if job.status == RUNNING:
+                        job.status = WAITING
+                if isinstance(error, KeyboardInterrupt):
+                    counts = closing(plan.jobs, manifest.directory)[0]
+                    say(f"interrupted with {counts}; to go on: {self._hint(str(self.config.hydra.sweep.dir))}")
+                    raise Interrupted from None
+                raise
+            finally:
+                manifest.save()
+
+    def _run_on_cluster(self, manifest: Manifest, plan: Plan) -> dict[int, tuple[Any, str | None]]:
+        from hydra_dask.pool import NO_WORKER_SECONDS, Pool, Rules
+        from hydra_dask.worker import Station, pack
+
+        options, token = self.options, secrets.token_hex(6)
+        patience = float("inf") if waits(options.cluster) else NO_WORKER_SECONDS
+        rules = Rules(options.timeout, options.attempts, options.on_failure == "stop", patience)
+        content = pack(self.context, self.task, self._environment())
+        with ExitStack() as stack:
+            cluster = with_logs(options.cluster, manifest.directory)
+            connection = stack.enter_context(cluster.open())
+            link = f"   dashboard {connection.dashboard}" if connection.dashboard else ""
+            say(connection.text + link, "cluster")
+            connection.client.register_plugin(Station(token, content))
+            stack.callback(_forget_station, connection.client, f"hydra-launcher-{token}")
+            screen = stack.enter_context(Screen(plan.jobs, manifest.directory))
+
+            def changed(_: Job | None) -> None:
+                manifest.save_soon()
+                screen.update()
+
+            pool = Pool(connection.client, token, manifest.directory, rules, plan.configs, changed, connection.trouble)
+            pool.run(plan.todo)
+            return {
+                index: (pickle.loads(outcome.value), outcome.working_dir) for index, outcome in pool.returned.items()
+            }
+
+    def _environment(self) -> dict[str, str]:
+        """Variables of this machine that jobs are to have."""
+        return {name: os.environ[name] for name in self.config.hydra.job.env_copy if name in os.environ}
+
+    def _hint(self, sweep_dir: str) -> str:
+        hint = self.options.hint
+        if hint is not None:
+            return hint.format(sweep_dir)
+        again = "" if self.options.resume else " hydra.launcher.resume=true"
+        return f"the same command with hydra.sweep.dir={sweep_dir}{again}"
+
+    def _returned(
+        self, job: Job, words: Sequence[str], values: Mapping[int, tuple[Any, str | None]], sweep_dir: str
+    ) -> JobReturn:
+        assert self._manifest is not None
+        directory = self._manifest.directory
+        value: Any = None
+        working_dir = None
+        if job.index in values:
+            value, working_dir = values[job.index]
+        elif job.status == DONE:
+            value = (read_record(directory, job) or {}).get("value")
+        else:
+            value = JobDied(job.error or f"job {job.index} was not started, because of hydra.launcher.on_failure=stop")
+        return Returned(
+            partial(self._compose_again, list(words), job, sweep_dir),
+            job.status == DONE,
+            value,
+            overrides=job.overrides,
+            working_dir=working_dir or str(directory / job.folder),
+            task_name=JobRuntime.instance().get("name"),
+        )
+
+    def _compose_again(self, words: Sequence[str], job: Job, sweep_dir: str) -> DictConfig:
+        config = self.compositions.compose(words)
+        give_number(config, job.index, sweep_dir, job.folder)
+        OmegaConf.update(
+            config, "hydra.runtime.output_dir", str(Path(sweep_dir).absolute() / job.folder), force_add=True
+        )
+        return config
+
+
+def _forget_station(client: Any, name: str) -> None:
+    with suppress(Exception):  # the cluster may be gone
+        client.unregister_worker_plugin(name)
+
+
+@contextmanager
+def _terminable() -> Iterator[None]:
+    """Let SIGTERM, with which batch systems end a job, clean up like Ctrl-C."""
+    if threading.current_thread() is not threading.main_thread() or signal.getsignal(signal.SIGTERM) != signal.SIG_DFL:
+        yield
+        return
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)

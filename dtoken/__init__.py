@@ -6,12 +6,13 @@ token algorithms* (2022).
 
 from typing import TYPE_CHECKING, Any
 
+from dtoken.version import __version__
+
 if TYPE_CHECKING:
     from dtoken.api import predict, run
     from dtoken.session.result import Result
     from dtoken.sweep.collect import Results, load
 
-__version__ = "0.1.0"
 __all__ = ["Result", "Results", "__version__", "load", "predict", "run"]
 
 

@@ -150,7 +150,7 @@ def run(
         if folder is not None:
             folder.mkdir(parents=True, exist_ok=True)
         if settings.engine.kind == "dask" and cluster is None and client is None:
-            from dtoken.cluster import present_client
+            from dtoken.engine.dask.connect import present_client
 
             client = present_client()
         return execute(prepared, folder, screen and screen.observer(prepared), client)

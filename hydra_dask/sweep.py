@@ -20,12 +20,12 @@ from omegaconf import DictConfig, OmegaConf
 from hydra_dask.cluster import Cluster, LocalWorkers, fork_server
 from hydra_dask.compose import Compositions, give_number, swept_keys, unpacked
 from hydra_dask.errors import Interrupted, JobDied, SweepError
+from hydra_dask.launcher_options import DaskLauncherConf
 from hydra_dask.manifest import DONE, RUNNING, TO_DO, WAITING, Job, Manifest, only_driver, read_record
 from hydra_dask.options import cluster_of, waits, with_logs
 from hydra_dask.plan import Plan, Planner, discard_records, open_manifest
 from hydra_dask.returned import Returned
 from hydra_dask.screen import Screen, closing, opening, say, short, watched
-from hydra_plugins.dask_launcher.config import DaskLauncherConf
 
 COMPLAINTS_SHOWN = 5
 

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from dtoken import __version__
 from dtoken.errors import Diverged, InputError, JobFailed, RunError
+from dtoken.version import __version__
 
 KEYS = (
     "data", "nodes", "partition", "problem", "graph", "algorithm", "engine", "seed", "stop", "record", "time",

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import Any, ClassVar
 
-from dtoken.cluster import processors
 from dtoken.engine.dask.faults import Faults
 from dtoken.engine.loop.run import Recording, Stop
+from dtoken.engine.processors import processors
 from dtoken.engine.rows.memory import parse_memory
 from dtoken.errors import InputError
 from dtoken.schedule.clock import TimeModel

@@ -9,7 +9,6 @@ from typing import Any, Literal, cast
 
 from dtoken.algorithms.contract import Method
 from dtoken.algorithms.registry import METHODS, method_class
-from dtoken.cluster import described
 from dtoken.config.sections import (
     ENGINES,
     SECTIONS,
@@ -114,7 +113,7 @@ class Settings:
             "graph": {"kind": self.graph.kind, "walk": self.graph.walk, "stay": self.graph.stay, **self.graph.params},
             "algorithm": {"_target_": _target(type(self.method)), **asdict(cast(Any, self.method))},
             "engine": {"kind": self.engine.kind, **asdict(self.engine)},
-            "cluster": described(self.cluster),
+            "cluster": cluster_values(self.cluster),
             "seed": self.seed,
         }
         return cast("dict[str, Any]", plain(config | sections))
@@ -296,3 +295,8 @@ def _described(source: Source) -> dict[str, Any]:
 
 def _target(kind: type[Any]) -> str:
     return f"{kind.__module__}.{kind.__qualname__}"
+
+
+def cluster_values(cluster: Cluster) -> dict[str, Any]:
+    """A cluster as the configuration has it; never what a user may have put into options."""
+    return {"kind": cluster.kind, **{key: value for key, value in asdict(cluster).items() if key != "options"}}

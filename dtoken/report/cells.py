@@ -7,7 +7,7 @@ from typing import Any
 
 from dtoken.config.values import show
 from dtoken.data.remote import is_remote
-from dtoken.report.colours import DASHES, Pair, colours
+from dtoken.session.colours import DASHES, Pair, colours
 from dtoken.sweep.collect import PLACES, column_kinds, swept, value_of
 from dtoken.sweep.runs import Run
 

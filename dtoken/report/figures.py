@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 from dtoken.report.bands import AXES, MEASURES, PANELS, Curves
 from dtoken.report.cells import Cell, describe, show_value
-from dtoken.report.colours import DASHES, LINES
 from dtoken.report.costs import COSTS, Series, fitted_accuracy
 from dtoken.report.sentences import figure as count
 from dtoken.report.study import Study
+from dtoken.session.colours import DASHES, LINES
 from dtoken.session.files import write_atomically
 
 if TYPE_CHECKING:

@@ -11,16 +11,16 @@ from typing import Any
 
 import numpy as np
 
-import dtoken
 from dtoken.report import facts, sentences
 from dtoken.report.bands import AXES, LINEAR, MEASURES, PANELS, Curves
 from dtoken.report.cells import describe, short, show_value
-from dtoken.report.colours import DASHES, ORDERED, PALETTE
 from dtoken.report.costs import COSTS, Reached, Series, Slope, Spread, fitted_accuracy
 from dtoken.report.memory import MemoryUse
 from dtoken.report.study import Rate, Study
 from dtoken.report.words import CONSTANTS, GENERAL, WORDS
+from dtoken.session.colours import DASHES, ORDERED, PALETTE
 from dtoken.session.provenance import now
+from dtoken.version import __version__
 
 DIGITS = 4  # of a number that is drawn; more cannot be seen
 COMPRESSION = 6
@@ -55,7 +55,7 @@ def page(
     names, constants = facts.constants(sweep)
     return templates.get_template("page.html").render(
         title=title,
-        version=dtoken.__version__,
+        version=__version__,
         made=now(),
         lead=sentences.lead(sweep),
         outcome=sentences.outcome(sweep) if sweep.runs else "",

@@ -162,7 +162,7 @@ def _engine(
             local.settle()
             yield local
         return
-    from dtoken.cluster import connect
+    from dtoken.engine.dask.connect import connect
     from dtoken.engine.dask.driver import DaskEngine
 
     with connect(settings.cluster, client) as connection:

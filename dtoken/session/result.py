@@ -101,6 +101,6 @@ class Result:
 
     def plot(self, x: str = "passes", ax: "Axes | None" = None) -> "Axes":
         """Draw the suboptimality against ``passes``, ``jumps``, ``messages``, ``time`` or another column."""
-        from dtoken.report.curves import plot_curves
+        from dtoken.session.curves import plot_curves
 
         return plot_curves({self.summary["algorithm"]: self.trajectory}, x=x, ax=ax)

@@ -5,11 +5,11 @@ from collections.abc import Iterable
 from contextlib import suppress
 from typing import Any, NamedTuple
 
-from dtoken.cluster import processors
 from dtoken.config.hydra import settings_of, settings_to_run
 from dtoken.config.settings import Settings
 from dtoken.data.build import Watcher
 from dtoken.data.ingest import store_key
+from dtoken.engine.processors import processors
 from dtoken.errors import InputError, RunError
 from dtoken.problem.finite_sum import FiniteSum
 from dtoken.problem.losses import get_loss

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 import yaml
 
-from dtoken.cluster import connect, described
-from dtoken.config.settings import make_settings
+from dtoken.config.settings import cluster_values, make_settings
 from dtoken.config.values import defaults
+from dtoken.engine.dask.connect import connect
 from dtoken.errors import InputError
 from hydra_dask.cluster import CLUSTERS, LocalWorkers
 
@@ -65,4 +65,4 @@ def test_a_missing_batch_system_is_named(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def test_options_are_not_written_into_summaries() -> None:
-    assert "options" not in described(CLUSTERS["slurm"](options={"job_script_prologue": ["export PASSWORD=x"]}))
+    assert "options" not in cluster_values(CLUSTERS["slurm"](options={"job_script_prologue": ["export PASSWORD=x"]}))

@@ -12,9 +12,9 @@ from scipy.stats import t
 from dtoken.errors import InputError
 from dtoken.report.bands import AXES, MEASURES, POINTS, aggregate, thin
 from dtoken.report.cells import Cell, Sweep, cells_of
-from dtoken.report.colours import ORDERED
 from dtoken.report.costs import Reached, accuracies_of, costs_to, reached, scaling, shown_accuracy, slope, spread
 from dtoken.report.study import study
+from dtoken.session.colours import ORDERED
 from dtoken.sweep.runs import find_runs
 from tests.sweep.made import config, trajectory, write_manifest, write_run
 

@@ -19,7 +19,6 @@ from distributed.comm.addressing import get_address_host
 from distributed.diagnostics.plugin import WorkerPlugin
 from tornado.ioloop import PeriodicCallback
 
-from dtoken import __version__
 from dtoken.algorithms.contract import Origin, Vector
 from dtoken.compiled import package_digest
 from dtoken.engine.dask.assignment import Assignment, Stretch, Tally
@@ -30,6 +29,7 @@ from dtoken.engine.loop.recorder import Measurement
 from dtoken.engine.rows.memory import LIMIT_SHARE
 from dtoken.errors import InputError, RunError
 from dtoken.schedule.samples import Samples
+from dtoken.version import __version__
 from hydra_dask.allocator import give_back, keep_memory
 
 LEASE_SECONDS = 900.0  # a run whose driver was not heard of for so long is forgotten

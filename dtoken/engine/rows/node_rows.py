@@ -8,8 +8,8 @@ import numpy as np
 
 from dtoken.algorithms.contract import Arrays, Method, Origin, Vector
 from dtoken.algorithms.starts import Starting
-from dtoken.cluster import processors
 from dtoken.data.store import ShardStore
+from dtoken.engine.processors import processors
 from dtoken.engine.rows.memory import Room
 from dtoken.engine.rows.pieces import Stream
 from dtoken.engine.rows.row_cache import RowCache, unit_rows

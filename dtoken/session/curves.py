@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from dtoken.errors import InputError
-from dtoken.report.colours import colours
+from dtoken.session.colours import colours
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -1,22 +1,14 @@
 """The cluster of ``engine=dask``: the one that is there already, or the one that the configuration describes."""
 
-import os
-import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from dtoken.errors import InputError, RunError
 from hydra_dask.cluster import Cluster, Connection
 
 if TYPE_CHECKING:
     from distributed import Client
-
-
-def described(cluster: Cluster) -> dict[str, Any]:
-    """A cluster as the configuration has it; never what a user may have put into options."""
-    return {"kind": cluster.kind, **{key: value for key, value in asdict(cluster).items() if key != "options"}}
 
 
 @contextmanager
@@ -34,18 +26,6 @@ def connect(cluster: Cluster, client: "Client | None" = None) -> Iterator[Connec
         except RuntimeError as error:
             raise RunError(str(error)) from error
         yield connection
-
-
-def processors() -> int:
-    """Processors that a run may use: those of the worker if it is a job of a sweep, else those of this process."""
-    if "distributed" in sys.modules:
-        from distributed import get_worker
-
-        try:
-            return int(get_worker().state.nthreads)
-        except ValueError:
-            pass
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _client_of_task() -> "Client | None":

@@ -1,0 +1,58 @@
+"""The options of ``hydra/launcher=dask``."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass
+class DaskLauncherConf:
+    """What ``hydra.launcher.*`` understands."""
+
+    _target_: str = "hydra_plugins.dask_launcher.launcher.DaskLauncher"
+
+    # Where jobs run: local (processes on this machine), the address of a Dask scheduler (tls://host:8786, or its JSON
+    # file), or jobs of a batch system: slurm, pbs, lsf, sge, htcondor, oar
+    cluster: str = "local"
+
+    # How many workers; each runs one job at a time. null: one per processor on this machine, two batch jobs
+    workers: int | None = None
+
+    # Memory of each worker, as 4GB; a job that needs more is stopped and fails. null: its share of the machine
+    memory_limit: str | None = None
+
+    # Seconds after which a job is stopped and has failed. null: never
+    timeout: float | None = None
+
+    # How often a job may lose its worker (killed, crashed, out of memory) before it has failed; from the second time
+    # on it runs after all others. A job that raises has failed at once
+    attempts: int = 2
+
+    # continue: the other jobs go on after a failure; stop: those that run finish, and no other starts
+    on_failure: str = "continue"
+
+    # Whether jobs that are done in the sweep directory already are left alone, and new ones get new folders
+    resume: bool = False
+
+    # Keys that say how a job is run and not what it computes: with other values it is still the same job
+    ignore: list[str] = field(default_factory=list)
+
+    # Function, as package.module.name, that is given the configuration of each job before anything starts; what it
+    # raises refuses the sweep, and what it returns says which jobs are alike
+    check: str | None = None
+
+    # Function that is given, in this process and before the first job starts, one configuration and the number of jobs
+    # for each value that check returned
+    prepare: str | None = None
+
+    # Modules that workers on this machine have loaded before the first job; they must not start threads
+    preload: list[str] = field(default_factory=list)
+
+    # Function that is given, in place of all that, the jobs, their configurations and the cluster; nothing is run
+    dry_run: str | None = None
+
+    # What to type to go on after an interruption or a failure, with {} for the directory. null: the same command
+    hint: str | None = None
+
+    # More about the cluster: for a batch system cores, memory, walltime, queue, account, interface, tls and whatever
+    # the class of dask-jobqueue understands; for an address tls, ca, certificate, key; for local threads, tls
+    options: dict[str, Any] = field(default_factory=dict)

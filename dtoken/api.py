@@ -199,8 +199,8 @@ def predict(
     import pandas as pd
 
     from dtoken.config.settings import make_settings
+    from dtoken.engine.loop.prediction import quantities, theory_table
     from dtoken.session.prepare import prepare_run
-    from dtoken.theory.table import quantities, theory_table
 
     methods: Sequence[Any] = algorithm if isinstance(algorithm, list) else [algorithm]
     columns = {}

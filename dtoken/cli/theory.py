@@ -12,10 +12,10 @@ from dtoken.cli.lines import aligned, count, description
 from dtoken.cli.screen import Screen
 from dtoken.cli.terminal import WRONG_USAGE, sentence
 from dtoken.config.hydra import settings_of
+from dtoken.engine.loop.prediction import BASIS, COSTS, PAPER_BASIS, quantities, theory_table
 from dtoken.errors import InputError
 from dtoken.session.memory_estimate import memory_line, store_need
 from dtoken.session.prepare import prepare_run
-from dtoken.theory.table import BASIS, COSTS, PAPER_BASIS, quantities, theory_table
 
 WORDS = (BASIS, COSTS, PAPER_BASIS)  # rows that do not fit into a column
 

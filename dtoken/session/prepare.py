@@ -14,6 +14,7 @@ from dtoken.data.remote import open_store
 from dtoken.data.store import ShardStore
 from dtoken.engine.events.executor import executor
 from dtoken.engine.loop.experiment import Experiment, prepare, with_p_comm
+from dtoken.engine.loop.prediction import Prediction, expected, predict
 from dtoken.engine.rows.memory import parse_memory
 from dtoken.engine.timing import Choice
 from dtoken.errors import InputError
@@ -26,7 +27,6 @@ from dtoken.schedule.events import DELIVER, LOAD, LOCAL, MEET, MOVE, VISIT
 from dtoken.session.files import result_digest
 from dtoken.session.memory_estimate import check_memory, memory_budget, memory_estimate, store_need
 from dtoken.session.warm import check_origin, origin, origin_of
-from dtoken.theory.table import Prediction, expected, predict
 from hydra_dask.allocator import keep_memory
 
 LONG_MODEL = 2000  # features from which mixing a token and a node is worth a thread of its own

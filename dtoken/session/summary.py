@@ -8,10 +8,10 @@ import numpy as np
 
 from dtoken.engine.loop.accuracy import crossing
 from dtoken.engine.loop.experiment import Experiment
+from dtoken.engine.loop.prediction import Prediction
 from dtoken.engine.loop.recorder import Record
 from dtoken.engine.loop.run import ROUNDING
 from dtoken.graph.walks import in_words
-from dtoken.theory.table import Prediction
 
 SPECTRUM_NODES = 500  # nodes up to which the spectral gap is quick to compute
 RATES = ("rate", "paper_rate")

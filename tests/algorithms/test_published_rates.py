@@ -6,15 +6,15 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from tests.theory.test_table import Planned
 
 from dtoken.algorithms.contract import Method
 from dtoken.algorithms.dvr import DVR
 from dtoken.algorithms.extra import EXTRA
 from dtoken.algorithms.nids import NIDS
-from dtoken.theory.table import predict
+from dtoken.engine.loop.prediction import predict
 from tests.algorithms.test_rounds import NETWORKS, SIGMA, gradients, inverse_step, laplacian, make
 from tests.engine.small import InMemory, setup, small_shards, solve
-from tests.theory.test_table import Planned
 
 Floats = NDArray[np.float64]
 

@@ -19,6 +19,7 @@ from dtoken.algorithms.tvr import TVR
 from dtoken.data.rows import RowBlock
 from dtoken.engine.local import LocalEngine
 from dtoken.engine.loop.experiment import Experiment, prepare
+from dtoken.engine.loop.prediction import ABOUT, BOUNDS, predict
 from dtoken.errors import InputError
 from dtoken.graph import build, walk
 from dtoken.problem.finite_sum import FiniteSum
@@ -26,7 +27,6 @@ from dtoken.problem.losses import get_loss
 from dtoken.schedule.clock import TimeModel
 from dtoken.schedule.events import MOVE, Events, concatenate
 from dtoken.session.summary import proved
-from dtoken.theory.table import ABOUT, BOUNDS, predict
 from tests.algorithms.test_rate import proved_rate
 from tests.algorithms.test_reference import reference_of
 from tests.engine.small import InMemory, setup, small_shards, solve

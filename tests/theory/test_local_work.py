@@ -7,15 +7,15 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.theory.test_table import Planned
 
 from dtoken.algorithms.tavr import TAVR
 from dtoken.algorithms.token import Token
 from dtoken.algorithms.tvr import TVR
+from dtoken.engine.loop.prediction import predict, theory_table
 from dtoken.theory.dual_descent import Sampling, dual_descent
 from dtoken.theory.local_work import LEAST, Times, choose_p_comm, rate_share, reads_a_visit
-from dtoken.theory.table import predict, theory_table
 from tests.engine.small import setup, small_shards
-from tests.theory.test_table import Planned
 
 seconds = st.floats(1e-7, 1e-1)
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import dtoken
 from dtoken.cli.lines import count
-from dtoken.theory.table import BOUNDS, COSTS
+from dtoken.engine.loop.prediction import BOUNDS, COSTS
 
 ACCURACY = 1e-6
 RING = {"kind": "ring", "walk": "lazy"}

@@ -19,10 +19,10 @@ from dtoken.algorithms.tavr import TAVR
 from dtoken.algorithms.token import Token
 from dtoken.algorithms.tvr import TVR
 from dtoken.algorithms.walkman import Walkman
+from dtoken.engine.loop.prediction import Expected, Prediction, predict, theory_table
 from dtoken.schedule.clock import Costs, TimeModel, advance, start_clock
 from dtoken.schedule.events import DELIVER
 from dtoken.schedule.stream import Law
-from dtoken.theory.table import Expected, Prediction, predict, theory_table
 from tests.engine.small import InMemory, Setup, setup, small_shards, solve
 
 N, M, D = 6, 8, 4

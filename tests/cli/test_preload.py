@@ -10,7 +10,7 @@ import pytest
 LOOK = """
 import sys
 from hydra_dask.cluster.fork_server import PRELOAD
-for name in (*PRELOAD, "dtoken.sweep.preload"):
+for name in (*PRELOAD, "dtoken.cli.preload"):
     __import__(name)
 before = set(sys.modules)
 threads = next(line.split()[1] for line in open("/proc/self/status") if line.startswith("Threads:"))

@@ -84,6 +84,23 @@ def test_a_sentence_is_judged_at_both_accuracies(
     assert judged.why == ("" if verdict == "holds" else "because")
 
 
+def test_tvr_is_judged_from_both_starts(workflow: dict[str, ModuleType], tmp_path: Path) -> None:
+    """Where the runs for a sentence are there; what the paper's start says is told beside it."""
+    for tokens in (1, 4):
+        for algorithm, jumps, start in (("token", 10, "zero"), ("tvr", 30, "zero"), ("tvr", 5, "local")):
+            add(tmp_path, jumps, algorithm, tokens=tokens, start=start)
+    curves = workflow["curves"].load_curves(tmp_path)
+    assert curves.names("complete")[-2:] == ["TVR, K=1, local start", "TVR, K=4, local start"]
+    assert curves.needed("complete", "TVR, K=1, local start", "jumps", 0.05) == 3 * 5
+    found = {verdict.sentence: verdict for verdict in workflow["claims"].verdicts(tmp_path)}
+    faster = found["TVR is faster than Algorithm 1"]
+    assert faster.verdict == "holds"
+    assert list(faster.numbers.values()) == [0.5, 0.5]
+    assert faster.why == "from margins of zero: does not hold (3 / 3)"
+    assert found["Walkman is the slowest algorithm in this setting"].verdict == "no runs"
+    assert found["but not Algorithm 1"].why == ""  # no TVR in it
+
+
 def test_the_inequalities_are_what_their_names_say(workflow: dict[str, ModuleType]) -> None:
     claims = workflow["claims"]
     amount = {"a": 10.0, "b": 12.0, "c": 30.0}.__getitem__

@@ -22,6 +22,7 @@ NAMES = {
     ("gd", "ring"): "GD, ring",
     ("extra", None): "EXTRA",
 }
+FROM_LOCAL = {"TVR, K=1": "TVR, K=1, local start", "TVR, K=4": "TVR, K=4, local start"}
 GRAPHS = ("complete", "ring")
 
 
@@ -37,7 +38,8 @@ class Curves:
 
     def names(self, graph: str) -> list[str]:
         """The curves of a graph, in the order of the legend."""
-        return [name for name in NAMES.values() if any(key[:2] == (graph, name) for key in self.runs)]
+        known = (*NAMES.values(), *FROM_LOCAL.values())
+        return [name for name in known if any(key[:2] == (graph, name) for key in self.runs)]
 
     def of(self, graph: str, name: str) -> list[pd.DataFrame]:
         """The trajectories of a curve, one per seed."""
@@ -67,9 +69,10 @@ def load_curves(sweep: Path, tau_comm: float | None = None) -> Curves:
         key = (summary["algorithm"], variant)
         if key not in NAMES or config["time"]["tau_comm"] != wanted:
             continue
+        curve = NAMES[key] if algorithm.get("start", "zero") == "zero" else FROM_LOCAL[NAMES[key]]
         trajectory = results.trajectories[results.trajectories["run"] == name].reset_index(drop=True)
         graphs = GRAPHS if summary["algorithm"] == "gd" else (config["graph"]["kind"],)  # gd does not use the graph
-        found |= {(graph, NAMES[key], config["seed"]): trajectory for graph in graphs}
+        found |= {(graph, curve, config["seed"]): trajectory for graph in graphs}
         rows, data = summary["data"]["rows"] // summary["data"]["nodes"], config["data"]["kind"]
         accuracy = config["stop"]["suboptimality"]
     return Curves(found, rows, wanted, accuracy, data)

@@ -17,6 +17,8 @@ STYLES = {
     "Token, K=4": ("#0072B2", "--"),
     "TVR, K=1": ("#D55E00", "-"),
     "TVR, K=4": ("#D55E00", "--"),
+    "TVR, K=1, local start": ("#56B4E9", "-"),
+    "TVR, K=4, local start": ("#56B4E9", "--"),
     "TAVR, K=1": ("#009E73", "-"),
     "TAVR, K=4": ("#009E73", "--"),
     "Walkman": ("#CC79A7", "-"),
@@ -43,7 +45,8 @@ def panel(axes: Axes, curves: Curves, graph: str, column: str) -> None:
         if len(runs) > 1:
             low, high = np.min(crossings, axis=0), np.max(crossings, axis=0)
             axes.fill_betweenx(levels, low, high, color=colour, alpha=0.15, linewidth=0)
-    second = [run[column][1] for name in curves.names(graph) for run in curves.of(graph, name)]  # the first is at 0
+    runs = [run[column] for name in curves.names(graph) for run in curves.of(graph, name)]
+    second = [amounts[amounts > 0].iloc[0] for amounts in runs]  # the first may be at 0
     axes.set(xscale="log", yscale="log", xlim=(min(second) / 2, None), ylim=(curves.accuracy, 20))
     axes.grid(True, which="major", color="0.92")
 
@@ -74,7 +77,7 @@ def main() -> None:
     for axis in axes[:, 0]:
         axis.set_ylabel("suboptimality")
     handles, labels = axes[0, 0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=5, frameon=False, fontsize=9)
+    figure.legend(handles, labels, loc="outside lower center", ncols=4, frameon=False, fontsize=9)
     setting = f"{curves.data}, 20 nodes x {curves.rows:,} rows, tau_comp 1, tau_comm {curves.tau_comm:g}"
     figure.suptitle(f"{setting}; median and range of seeds", fontsize=10)
     for suffix in (".png", ".pdf"):

@@ -7,11 +7,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dtoken.engine import local as local_module
 from dtoken.engine.events import executor as executor_module
 from dtoken.engine.events.executor import DONE, WAITING, executor
-from dtoken.engine.events.plan import FLUSH, Plan, make_plan
-from dtoken.engine.local import LocalEngine, balanced_groups
+from dtoken.engine.events.plan import FLUSH, Plan, Traffic, make_plan
+from dtoken.engine.local import LocalEngine
+from dtoken.engine.placement import balanced_groups
+from dtoken.engine.runner import NoCourier
 from dtoken.problem.hosted import HostedRows
 from dtoken.schedule.events import DELIVER, LOAD, LOCAL, MEET, MOVE, VISIT, Events
 from dtoken.schedule.samples import Samples
@@ -63,7 +64,8 @@ def event_lists(draw: st.DrawFn) -> Events:
 
 def plan_of(events: Events, mine: np.ndarray, hosted: tuple[HostedRows, Samples]) -> tuple[Plan, np.ndarray]:
     slot = np.where(mine, np.arange(N), -1)
-    plan = make_plan(events, slot, hosted[1], hosted[0].first, K)
+    one_host = Traffic(np.zeros(N, np.int64), 0, np.zeros(K, np.int64), np.zeros(K, np.int64))
+    plan = make_plan(events, slot, hosted[1], hosted[0].first, one_host)
     return plan, np.concatenate([[0], plan.first[:-1]])
 
 
@@ -152,7 +154,7 @@ def test_plan_is_the_part_of_the_hosted_nodes(hosted: tuple[HostedRows, Samples]
 @pytest.mark.parametrize("patience", [0, 1, 2000])
 @pytest.mark.parametrize("threads", [1, 2, 3, 4, 7])
 def test_threads(threads: int, patience: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(local_module, "PATIENCE", patience)
+    monkeypatch.setattr(NoCourier, "patience", patience)
     events = CASE.events(3000)
     with CASE.engine(threads) as engine:
         for start in range(0, 3000, 700):

@@ -306,7 +306,7 @@ def test_what_never_can_be_read_is_named(store: ShardStore, monkeypatch: pytest.
 
     room = Room(100, read_ahead=False)
     with LocalEngine(case.method, case.constants, store, case.problem.loss, 1, room) as engine:
-        engine._hosting.stream.cache._files.close()  # type: ignore[union-attr]
+        engine._node_rows.pieces.cache._files.close()  # type: ignore[union-attr]
         monkeypatch.setattr(row_files, "open_for_reading", fail)
         monkeypatch.setattr(Path, "read_bytes", refuse)
         with pytest.raises(DamagedStore, match=r"nodes/\d/X/data/c/\d+ cannot be read: input/output error"):

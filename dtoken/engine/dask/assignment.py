@@ -1,4 +1,4 @@
-"""What the driver tells the hosts of a run, and what they count."""
+"""What the driver tells the hosts of a run."""
 
 from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -38,22 +38,6 @@ class Stretch:
     start: Start
     offset: int
     count: int
-
-
-@dataclass
-class Tally:
-    """Where the time of a host goes."""
-
-    events: int = 0  # visits and local steps that ran here
-    busy: float = 0.0  # seconds in kernels
-    waiting: float = 0.0  # seconds without a token
-    hops: int = 0  # tokens sent
-    sending: float = 0.0  # seconds spent sending
-
-    def add(self, other: "Tally") -> None:
-        """Count what another one counted, too."""
-        for name, value in vars(other).items():
-            setattr(self, name, getattr(self, name) + value)
 
 
 def subset(constants: Arrays, nodes: NDArray[np.int64], n: int) -> Arrays:

@@ -22,13 +22,14 @@ from distributed import Client
 from dtoken.algorithms.contract import Models, Origin, Vector
 from dtoken.data.remote import is_remote
 from dtoken.engine.dask import worker
-from dtoken.engine.dask.assignment import Assignment, Stretch, Tally, share_of
+from dtoken.engine.dask.assignment import Assignment, Stretch, share_of
 from dtoken.engine.dask.crew import Crew, WorkersLost, take_turns
 from dtoken.engine.dask.faults import Faults
 from dtoken.engine.loop.experiment import Experiment
 from dtoken.engine.loop.parts import PartFile
 from dtoken.engine.loop.recorder import Measurement
 from dtoken.engine.placement import place
+from dtoken.engine.runner import Tally
 from dtoken.errors import RunError
 from dtoken.schedule.events import Events
 from dtoken.schedule.samples import Samples

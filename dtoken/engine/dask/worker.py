@@ -21,12 +21,13 @@ from tornado.ioloop import PeriodicCallback
 
 from dtoken.algorithms.contract import Origin, Vector
 from dtoken.compiled import package_digest
-from dtoken.engine.dask.assignment import Assignment, Stretch, Tally
+from dtoken.engine.dask.assignment import Assignment, Stretch
 from dtoken.engine.dask.channel import Address, Encryption, Listener
 from dtoken.engine.dask.host import Host
 from dtoken.engine.loop.parts import Part, PartFile, read_part, write_part
 from dtoken.engine.loop.recorder import Measurement
 from dtoken.engine.rows.memory import LIMIT_SHARE
+from dtoken.engine.runner import Tally
 from dtoken.errors import InputError, RunError
 from dtoken.schedule.samples import Samples
 from dtoken.version import __version__
@@ -180,11 +181,11 @@ async def host_nodes(assignment: Assignment, me: int, origin: Origin | None, das
         before = seat.host
         if before and before.me == me and np.array_equal(before.assignment.placement, assignment.placement):
             before.disconnect()
-            return before.streams
+            return before.runner.streams
         del before
         seat.release()  # the memory of the old one is free before the new one is loaded
         seat.host = Host(assignment, me, seat.listener, memory, origin)
-        return seat.host.streams
+        return seat.host.runner.streams
 
     return await _in_thread(seat, load)
 
@@ -243,7 +244,7 @@ async def probe(run: str, peer: int | None, asks: bool, trips: int, dask_worker:
 async def samples(run: str, dask_worker: Worker) -> Samples:
     """What the nodes that are hosted here draw from."""
     seat = _seat(dask_worker, run)
-    return await _in_thread(seat, lambda: _host(seat).samples)
+    return await _in_thread(seat, lambda: _host(seat).runner.samples)
 
 
 @answering
@@ -252,7 +253,7 @@ async def save_part(run: str, cut: int, file: PartFile, dask_worker: Worker) -> 
     seat = _seat(dask_worker, run)
 
     def save() -> None:
-        seat.cut = (cut, _host(seat).part())
+        seat.cut = (cut, _host(seat).runner.part())
         file.path.parent.mkdir(parents=True, exist_ok=True)
         write_part(file, seat.cut[1])
 
@@ -272,7 +273,7 @@ async def restore(run: str, cut: int, parts: Sequence[PartFile], dask_worker: Wo
             host.restore([seat.cut[1]])
         else:
             host.restore(read_part(part) for part in parts)  # one after the other in memory
-            seat.cut = (cut, host.part())
+            seat.cut = (cut, host.runner.part())
 
     await _in_thread(seat, go_back)
 
@@ -282,7 +283,7 @@ async def node_models(run: str, t: float, with_reported: bool, dask_worker: Work
     """The models of the nodes that are hosted here, and from one host all models that were reported last."""
     seat = _seat(dask_worker, run)
     return await _in_thread(
-        seat, lambda: (_host(seat).models(t).nodes, _host(seat).reported if with_reported else None)
+        seat, lambda: (_host(seat).runner.models(t).nodes, _host(seat).reported if with_reported else None)
     )
 
 
@@ -290,14 +291,14 @@ async def node_models(run: str, t: float, with_reported: bool, dask_worker: Work
 async def margins(run: str, dask_worker: Worker) -> Vector | None:
     """The margins of the rows that are hosted here."""
     seat = _seat(dask_worker, run)
-    return await _in_thread(seat, lambda: _host(seat).margins())
+    return await _in_thread(seat, lambda: _host(seat).runner.margins())
 
 
 @answering
 async def start_seconds(run: str, dask_worker: Worker) -> float:
     """Seconds that the initial state of the nodes that are hosted here took."""
     seat = _seat(dask_worker, run)
-    return await _in_thread(seat, lambda: _host(seat).start_seconds)
+    return await _in_thread(seat, lambda: _host(seat).runner.start_seconds())
 
 
 @answering

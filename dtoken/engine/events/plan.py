@@ -49,48 +49,29 @@ class Traffic(NamedTuple):
     turns: NDArray[np.int64]  # (K,) visits and meets of each token so far
 
 
-def one_host(n: int, tokens: int) -> Traffic:
-    """No traffic: all nodes and tokens are here."""
-    zeros = np.zeros(tokens, np.int64)
-    return Traffic(np.zeros(n, np.int64), 0, zeros, zeros.copy())
-
-
-def make_plan(
-    events: Events,
-    slot: NDArray[np.int64],
-    samples: Samples,
-    first_row: NDArray[np.int64],
-    tokens: int,
-    traffic: Traffic | None = None,
-) -> Plan:
-    """The part of ``events`` that concerns the hosted nodes.
-
-    Parameters
-    ----------
-    events
-        All events of the stretch.
-    slot
-        Place of each node among the hosted ones; -1: hosted elsewhere.
-    samples
-        What the hosted nodes draw from.
-    first_row
-        First row of each hosted node.
-    tokens
-        Number of tokens.
-    traffic
-        Where tokens are; None: there is one host only.
-    """
-    return _make(events, slot, samples, first_row, traffic or one_host(len(slot), tokens))
-
-
 @compiled
-def _make(
+def make_plan(
     events: Events,
     slot: NDArray[np.int64],
     samples: Samples,
     first_row: NDArray[np.int64],
     traffic: Traffic,
 ) -> Plan:
+    """The part of ``events`` that concerns some of the hosted nodes.
+
+    Parameters
+    ----------
+    events
+        All events of the stretch.
+    slot
+        Place among the hosted nodes of each node that the plan is for; -1: it is for another thread, or another host.
+    samples
+        What the hosted nodes draw from.
+    first_row
+        First row of each hosted node.
+    traffic
+        Where tokens are; follows them.
+    """
     hosted = len(first_row) - 1
     steps, visits, left = _count(events, slot, hosted)
     entries, none = visits + left, np.int64(-1)
@@ -154,11 +135,11 @@ def _list_visits(
                 pending[i] += 1
         elif kind != MOVE:
             k, other = events.token[event], events.other[event]
-            if host[where[k]] == me != host[node]:
+            if slot[where[k]] >= 0 and host[node] != me:
                 _send_on(plan, last_of_token, k, host[node])
             where[k] = node
             if kind == MEET:
-                if host[where[other]] == me != host[node]:
+                if slot[where[other]] >= 0 and host[node] != me:
                     _send_on(plan, last_of_token, other, host[node])
                 where[other] = node
             if i >= 0:

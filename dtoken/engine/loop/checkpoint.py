@@ -62,6 +62,7 @@ def save_checkpoint(
     for name in COLUMNS:
         arrays[f"records/{name}"] = np.array([getattr(record, name) for record in checkpoint.records])
     try:
+        directory.mkdir(parents=True, exist_ok=True)
         state = save_state(directory / PARTS, cut)
         inside, names = (part_arrays(state), None) if isinstance(state, Part) else ({}, list(state))
         write_packed(directory / NAME, arrays | inside, attributes | {"cut": cut, "parts": names})

@@ -11,7 +11,7 @@ from dtoken.algorithms.starts import Starting
 from dtoken.data.store import ShardStore
 from dtoken.engine.processors import processors
 from dtoken.engine.rows.memory import Room
-from dtoken.engine.rows.pieces import Stream
+from dtoken.engine.rows.pieces import RowPieces
 from dtoken.engine.rows.row_cache import RowCache, unit_rows
 from dtoken.problem.hosted import HostedRows, add_node_values, add_values, host
 from dtoken.problem.kernels import compensated_sums
@@ -23,19 +23,20 @@ MOST_READERS = 8
 Map = Callable[[Callable[[int], None], range], Iterable[None]]
 
 
-class Hosting:
+class NodeRows:
     """The rows of ``nodes``: all in memory, or as many as there is ``room`` for."""
 
     def __init__(self, shards: Shards, nodes: Sequence[int], loss: Loss, method: Method, room: Room | None) -> None:
         self._method = method
         self.start_seconds = 0.0  # that the initial state took
-        self.stream: Stream | None = None
+        self.work = [shards.node_nonzeros[node] for node in nodes]  # what a pass over each node costs
+        self.pieces: RowPieces | None = None  # None: all rows are in memory
         if room is None or not isinstance(shards, ShardStore):
             self.rows: HostedRows = host(shards, nodes, loss, method.blocks)
             return
         cache = RowCache(shards, nodes, loss, room.entries, method, readers(method) if room.read_ahead else 1)
-        self.stream = Stream(cache, room.read_ahead)
-        self.rows = self.stream.cache.rows
+        self.pieces = RowPieces(cache, room.read_ahead)
+        self.rows = cache.rows
 
     def start(self, c: Arrays, origin: Origin | None = None) -> tuple[Arrays, Arrays]:
         """The initial states of nodes and tokens: those of the method, or those of an earlier run."""
@@ -53,7 +54,7 @@ class Hosting:
 
     def _begin(self, c: Arrays, nodes: Arrays) -> None:
         method, rows = self._method, self.rows
-        if self.stream is None:
+        if self.pieces is None:
             method.begin(c, rows, nodes)
             return
 
@@ -61,7 +62,7 @@ class Hosting:
             bounds = np.where(np.arange(len(rows.first)) <= i, first, stop)  # the other nodes have no rows
             method.begin(c, rows._replace(first=bounds), nodes)
 
-        self.stream.over_all_rows(begin, whole_nodes=not (method.draws_samples or method.phases))
+        self.pieces.over_all_rows(begin, whole_nodes=not (method.draws_samples or method.phases))
 
     def values(self, models: Vector, in_parallel: Map | None = None) -> Vector:
         """f_i(theta) of every hosted node (rows) and model (columns), without regulariser.
@@ -75,8 +76,8 @@ class Hosting:
         def of_part(i: int, first: int, stop: int) -> None:
             list(each(lambda k: add_values(rows, first, stop, models[k], totals[i, k]), range(len(models))))
 
-        if self.stream is not None:
-            self.stream.over_all_rows(of_part)
+        if self.pieces is not None:
+            self.pieces.over_all_rows(of_part)
         elif in_parallel is None:
             add_node_values(rows, 0, count, models, totals)
         else:
@@ -85,8 +86,8 @@ class Hosting:
 
     def close(self) -> None:
         """End reading."""
-        if self.stream is not None:
-            self.stream.close()
+        if self.pieces is not None:
+            self.pieces.close()
 
 
 def readers(method: Method) -> int:

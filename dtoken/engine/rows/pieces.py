@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from itertools import pairwise
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,18 +27,11 @@ LOOKAHEAD = 6  # pieces that are planned before the first of them is at work: wh
 T = TypeVar("T")
 
 
-class Planned(NamedTuple):
+class PlannedPiece(NamedTuple):
     """A piece of work whose rows are known."""
 
     needed: Units  # in increasing order
     work: Callable[[], None]
-
-
-class Reader(Protocol):
-    """Runs work in the background, in order."""
-
-    def submit(self, work: Callable[..., T], /, *arguments: Any) -> "Future[T]":
-        """Begin, or do it now."""
 
 
 class _Now:
@@ -56,7 +49,7 @@ class _Now:
         """Nothing goes on."""
 
 
-class Stream:
+class RowPieces:
     """Pieces of work in order, each with its rows in memory.
 
     Parameters
@@ -70,10 +63,10 @@ class Stream:
     def __init__(self, cache: RowCache, read_ahead: bool = True) -> None:
         self.cache = cache
         self._reader = ThreadPoolExecutor(1, "dtoken-ahead") if read_ahead else _Now()
-        self._queue: deque[Future[Planned]] = deque()
-        self._loaded: Future[tuple[Change, Planned]] | None = None  # the next piece, taken from the queue
+        self._queue: deque[Future[PlannedPiece]] = deque()
+        self._loaded: Future[tuple[Change, PlannedPiece]] | None = None  # the next piece, taken from the queue
 
-    def add(self, plan: Callable[[], Planned]) -> None:
+    def add(self, plan: Callable[[], PlannedPiece]) -> None:
         """Add a piece, and work on an earlier one when enough are known."""
         self._queue.append(self._reader.submit(plan))
         if len(self._queue) > LOOKAHEAD:
@@ -104,7 +97,9 @@ class Stream:
         if ready is not None:
             ready.work()
 
-    def _load(self, piece: "Future[Planned]", later: "Sequence[Future[Planned]]") -> tuple[Change, Planned]:
+    def _load(
+        self, piece: "Future[PlannedPiece]", later: "Sequence[Future[PlannedPiece]]"
+    ) -> tuple[Change, PlannedPiece]:
         planned = piece.result()
         return self.cache.load(planned.needed, [other.result().needed for other in later]), planned
 
@@ -121,7 +116,7 @@ class Stream:
         for first, stop in self._parts(i, whole):
             low, high = (int(rows.first[i]) + (unit - int(self.cache.first[i])) * size for unit in (first, stop))
             high = min(high, int(rows.first[i + 1]))
-            self.add(lambda a=first, b=stop, c=low, d=high: Planned(np.arange(a, b), lambda: work(c, d)))  # type: ignore[misc]
+            self.add(lambda a=first, b=stop, c=low, d=high: PlannedPiece(np.arange(a, b), lambda: work(c, d)))  # type: ignore[misc]
 
     def _parts(self, i: int, whole: bool) -> Iterator[tuple[int, int]]:
         """First unit and the one after the last of parts of node i that fit into memory."""

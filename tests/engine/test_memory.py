@@ -271,7 +271,7 @@ def test_damage_keeps_the_checkpoint_and_a_mended_run_goes_on(
         with pytest.raises(DamagedStore, match=f"{damaged} is damaged: its checksum does not match"):
             run(tmp_path, **options)
     assert json.loads((tmp_path / "run" / "summary.json").read_text())["status"] == "failed"
-    assert (tmp_path / "run" / "checkpoint.zarr").exists()
+    assert (tmp_path / "run" / "checkpoint.bin").exists()
     file.write_bytes(content)
     found = run(tmp_path, **options)
     np.testing.assert_array_equal(expected.nodes, found.nodes)

@@ -17,6 +17,7 @@ from dtoken.problem.hosted import HostedRows
 from dtoken.schedule.clock import Costs
 from dtoken.schedule.stream import Drawn, Law, Schedule, first_start
 from dtoken.theory.bounds import allowed_deviation
+from dtoken.theory.promise import PROVED, Promise
 
 SMOOTHNESS = ("theory", "batch", "factor")
 SAMPLING = ("uniform", "importance")
@@ -29,7 +30,14 @@ LEAST_MIXING = 1e-12  # what powers of transition matrices are computed to
 class SingleRows:
     """A method whose samples are single rows."""
 
+    name: ClassVar[str]
     refuses: ClassVar[Mapping[str, str]] = MappingProxyType({})
+
+    def __init_subclass__(cls) -> None:
+        """A method that says nothing else is called like its class."""
+        super().__init_subclass__()
+        if "name" not in cls.__dict__:
+            cls.name = cls.__name__.lower()
 
     @property
     def blocks(self) -> Blocks:
@@ -120,6 +128,18 @@ class SmoothMethod(SingleRows):
     def objective_smoothness(self, facts: Facts) -> float:
         """L_F, of the whole objective."""
         return float(self.node_smoothness(facts).sum()) + facts.n * facts.sigma
+
+    def promise(self, c: Arrays, facts: Facts) -> Promise:
+        """The rate among the constants, if there is one: what a method states is not checked."""
+        rate = getattr(c, "rate", None)
+        if rate is None:
+            return Promise(None, "this method states no rate")
+        return self.promised(rate, "stated by the method", getattr(c, "paper_rate", None))
+
+    def promised(self, rate: float, basis: str, paper_rate: float | None = None) -> Promise:
+        """A rate for steps that are as long as the theory says; others are not proved."""
+        basis = "not proved: factor is a heuristic step size" if self.heuristic else basis
+        return Promise(float(rate), basis, paper_rate)
 
     def bound(self, c: Arrays, facts: Facts, problem: FiniteSum, best: Vector) -> float | None:
         """Nothing is proved."""
@@ -276,11 +296,23 @@ class TokenMethod(Walking, SmoothMethod):
         known = getattr(self, "start", "zero") != "warm"  # how far the end of another run is from the optimum is not
         return known and not self.heuristic and (facts.walk.iid or self.jumps == "proved")
 
+    def mixed_promise(self, rate: float, facts: Facts, paper_rate: float | None = None) -> Promise | None:
+        """What holds for visits that are independent, or nearly so; None: they are not."""
+        if facts.walk.iid:
+            return self.promised(rate, PROVED, paper_rate)
+        if self.jumps == "proved":
+            half = f"{PROVED}, with half the rate, because visits are only nearly independent"
+            return self.promised(rate / 2, half, paper_rate)
+        if self.jumps == "auto":
+            nearly = "observed: visits are nearly independent, not as nearly as with jumps=proved"
+            return self.promised(rate, nearly, paper_rate)
+        return None
+
     def refuse_proved_jumps(self, facts: Facts) -> None:
         """For a method that no theorem covers unless visits are independent."""
         if self.jumps == "proved" and not facts.walk.iid:
             raise InputError(
-                f"algorithm.jumps=proved, but no theorem covers {type(self).__name__.lower()} on {facts.walk.name}; "
+                f"algorithm.jumps=proved, but no theorem covers {self.name} on {facts.walk.name}; "
                 "use algorithm.jumps=auto"
             )
 

@@ -32,6 +32,7 @@ from dtoken.problem.finite_sum import FiniteSum
 from dtoken.problem.hosted import HostedRows
 from dtoken.schedule.clock import Costs
 from dtoken.schedule.stream import Law, Schedule
+from dtoken.theory.promise import Promise
 
 Vector = NDArray[np.float64]
 Arrays = Any  # a NamedTuple of arrays and numbers; each method has its own
@@ -111,6 +112,8 @@ class Method(Protocol):
 
     Attributes
     ----------
+    name
+        What the method is called in summaries, tables and figures.
     draws_samples
         Whether a local step uses one sample; False: all rows of its node.
     refuses
@@ -119,6 +122,7 @@ class Method(Protocol):
         Whether tokens are only messages, so that the gap is that of the nodes' models.
     """
 
+    name: ClassVar[str]
     draws_samples: ClassVar[bool]
     refuses: ClassVar[Mapping[str, str]]
     reports_nodes: ClassVar[bool]
@@ -159,6 +163,9 @@ class Method(Protocol):
 
     def schedule(self, c: Arrays, facts: Facts, seed: int) -> Schedule:
         """The events, by the law or in rounds."""
+
+    def promise(self, c: Arrays, facts: Facts) -> Promise:
+        """The rate of the theory for what is run, and whether it is proved."""
 
     def bound(self, c: Arrays, facts: Facts, problem: FiniteSum, best: Vector) -> float | None:
         """C, if E[F - F*] <= C (1 - rate)^t is proved for what is run; ``best``: the optimum. May take a pass."""

@@ -4,6 +4,7 @@ Both descend on the dual of the conceptual graph. With margins z_ij = a_ij^T z_i
 number per sample each, both keep sigma~ (sum_i theta_i + sum_k theta_k) + sum_ij g_ij a_ij = 0.
 """
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -23,7 +24,8 @@ from dtoken.problem.kernels import add_row, row_dot
 from dtoken.problem.losses import derivative
 from dtoken.schedule.clock import Costs
 from dtoken.theory.bounds import allowed_deviation, dual_bound
-from dtoken.theory.dual_descent import DualDescent
+from dtoken.theory.dual_descent import DualDescent, visits_in_a_row
+from dtoken.theory.promise import Promise
 
 
 class Nodes(NamedTuple):
@@ -132,6 +134,24 @@ class DualMethod(Starting, TokenMethod):
                 f"node {int(np.argmin(facts.samples))} has only empty rows, but algorithm.compute=on_arrival uses a "
                 "sample at every visit; use compute=independent or fewer nodes"
             )
+
+    def promise(self, c: DualDescent, facts: Facts) -> Promise:
+        """eta r alpha for independent visits; slower where the same nodes are visited again and again."""
+        paper = None if math.isnan(c.paper_rate) else c.paper_rate
+        found = self.mixed_promise(c.rate, facts, paper) or self._slow_promise(c, facts, paper)
+        if found.rate is None or self.heuristic or self.interactions == 0:
+            return found
+        return found._replace(
+            basis="not proved with interactions: meetings only descend on the dual, the rate is that without them"
+        )
+
+    def _slow_promise(self, c: DualDescent, facts: Facts, paper_rate: float | None) -> Promise:
+        reason = "visits of this walk are not independent; stability is proved, speed is not"
+        correlation = facts.walk.correlation(self.jumps_per_visit(c, facts))
+        if correlation is None:
+            return Promise(None, f"no rate: {reason}", paper_rate)
+        slowed = c.rate * visits_in_a_row(correlation, float(c.rho_comm.max()))
+        return self.promised(slowed, f"observed: {reason}", paper_rate)
 
     def states(self, c: DualDescent, rows: HostedRows) -> tuple[Nodes, Tokens]:
         """All zero; `begin` fills in margins, slopes and nodes."""

@@ -41,6 +41,7 @@ from dtoken.schedule.stream import Schedule
 from dtoken.theory.dual_descent import NodeSampling
 from dtoken.theory.dual_gossip import DualGossip, dual_gossip
 from dtoken.theory.gossip import network
+from dtoken.theory.promise import Promise
 
 
 class Nodes(NamedTuple):
@@ -92,6 +93,7 @@ class DVR(Starting, SamplingMethod, Messenger):
         ``importance``: samples are drawn with probability proportional to 1 + L_ij / sigma; ``uniform``: all alike.
     """
 
+    name = "dvr"
     local = staticmethod(local)
     visit = staticmethod(visit)
 
@@ -108,11 +110,15 @@ class DVR(Starting, SamplingMethod, Messenger):
             total = facts.samples.astype(np.float64)
             bound = total * (1 + facts.of_samples(lambda L: float(L.max())) / sigma)
         sampling = NodeSampling(total, bound, float(self.importance))
-        return dual_gossip(sigma, L_b, sampling, network(facts.walk.topology, "dvr"))
+        return dual_gossip(sigma, L_b, sampling, network(facts.walk.topology, self.name))
+
+    def promise(self, c: DualGossip, facts: Facts) -> Promise:
+        """eta r alpha; eta alpha / 2 in the paper."""
+        return self.promised(c.rate, "by the argument for tvr, observed", c.paper_rate)
 
     def schedule(self, c: DualGossip, facts: Facts, seed: int) -> Schedule:
         """Exchanges and local steps in random order."""
-        return RandomRounds(seed, c.p_comm, exchange(network(facts.walk.topology, "dvr").neighbours), facts.n)
+        return RandomRounds(seed, c.p_comm, exchange(network(facts.walk.topology, self.name).neighbours), facts.n)
 
     def weights(self, c: DualGossip, L: Vector) -> Vector | None:
         """Sampling weights of a node's samples."""

@@ -15,11 +15,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dtoken.algorithms.base import InBlocks
-from dtoken.algorithms.contract import Models, Vector
+from dtoken.algorithms.contract import Facts, Models, Vector
 from dtoken.algorithms.synchronous import Averaging, AveragingMethod, Messages
 from dtoken.compiled import compiled
 from dtoken.problem.hosted import HostedRows, add_gradient
 from dtoken.schedule.events import LOADING
+from dtoken.theory.promise import Promise
 
 
 class Nodes(NamedTuple):
@@ -74,9 +75,15 @@ class EXTRA(InBlocks, AveragingMethod):
         As for Token GD.
     """
 
+    name = "extra"
     local = staticmethod(local)
     phases = (move_on,)
     visit = staticmethod(visit)
+
+    def promise(self, c: Averaging, facts: Facts) -> Promise:
+        """As NIDS, with s L at most 1."""
+        basis = "observed; linear convergence, without this rate, is proved for s < 1 / L"
+        return self.promised(min(c.step * c.sigma, c.gap / 2), basis)
 
     def states(self, c: Averaging, rows: HostedRows) -> tuple[Nodes, Messages]:
         """All zero."""

@@ -36,6 +36,7 @@ from dtoken.problem.kernels import squared_norm
 from dtoken.schedule import rounds
 from dtoken.schedule.events import concatenate
 from dtoken.schedule.stream import Schedule
+from dtoken.theory.promise import PROVED, Promise
 
 
 class Descent(NamedTuple):
@@ -92,6 +93,7 @@ class GD(InBlocks, RoundMethod):
 
     allreduce: str = "all_to_all"
 
+    name = "gd"
     refuses = NO_MARGINS
     local = staticmethod(local)
     phases = (descend,)
@@ -121,6 +123,11 @@ class GD(InBlocks, RoundMethod):
     def schedule(self, c: Descent, facts: Facts, seed: int) -> Schedule:
         """The all-reduce, then a local step everywhere."""
         return rounds.Rounds(concatenate([PATTERNS[self.allreduce](c.n), rounds.local_steps(c.n)]))
+
+    def promise(self, c: Descent, facts: Facts) -> Promise:
+        """1 - max(1 - s sigma, s L - 1)^2 a round, L = L_b + sigma."""
+        s_L = c.step * (c.L_b + c.sigma)
+        return self.promised(1 - max(1 - c.step * c.sigma, s_L - 1) ** 2, PROVED)
 
     def bound(self, c: Descent, facts: Facts, problem: FiniteSum, best: Vector) -> float | None:
         """A step contracts the distance, from theta = 0 on."""

@@ -24,6 +24,7 @@ from dtoken.problem.hosted import HostedRows, node_gradient
 from dtoken.problem.kernels import squared_norm
 from dtoken.schedule.events import LOADING
 from dtoken.theory.bounds import averaging_bound
+from dtoken.theory.promise import PROVED, Promise
 
 
 class Nodes(NamedTuple):
@@ -68,6 +69,7 @@ class NIDS(AveragingMethod):
         Step size, in units of 1 / (L_b + sigma); below 2.
     """
 
+    name = "nids"
     local = staticmethod(local)
     visit = staticmethod(visit)
 
@@ -75,6 +77,11 @@ class NIDS(AveragingMethod):
         super().__post_init__()
         if self.step >= 2:
             raise InputError(f"algorithm.step={self.step} is too long: nids needs a step below 2 / (L_b + sigma)")
+
+    def promise(self, c: Averaging, facts: Facts) -> Promise:
+        """min(s sigma (2 - s L), gamma / 2) a round, L = L_b + sigma (Li, Shi, Yan 2019)."""
+        s_L = c.step * (c.L_b + c.sigma)
+        return self.promised(min(c.step * c.sigma * (2 - s_L), c.gap / 2), PROVED)
 
     def bound(self, c: Averaging, facts: Facts, problem: FiniteSum, best: Vector) -> float | None:
         """Distance of x^1, and the dual term, which begins at 0."""

@@ -93,7 +93,7 @@ class AveragingMethod(RoundMethod):
 
     def constants(self, facts: Facts) -> Averaging:
         """Step size and weights."""
-        net = network(facts.walk.topology, type(self).__name__.lower())
+        net = network(facts.walk.topology, self.name)
         L_b = self.batch_smoothness(facts)
         return Averaging(
             n=facts.n,
@@ -108,7 +108,7 @@ class AveragingMethod(RoundMethod):
 
     def schedule(self, c: Averaging, facts: Facts, seed: int) -> Schedule:
         """Messages to all neighbours, then a local step everywhere."""
-        return neighbour_rounds(facts.walk.topology, type(self).__name__.lower())
+        return neighbour_rounds(facts.walk.topology, self.name)
 
 
 def neighbour_rounds(topology: Topology, method: str) -> Rounds:

@@ -23,19 +23,19 @@ from typing import Any, ClassVar
 import numpy as np
 
 from dtoken.algorithms.base import SamplingMethod, TokenMethod
-from dtoken.algorithms.contract import Facts, Models, Origin, Vector
+from dtoken.algorithms.contract import Facts, Vector
 from dtoken.algorithms.distance import of_start
-from dtoken.algorithms.pairs import Nodes, Tokens, decay_until, relaxed, row_dot_x, share, subtract_row, zero_pairs
-from dtoken.algorithms.starts import Dual, Starting
+from dtoken.algorithms.paired import Paired
+from dtoken.algorithms.pairs import decay_until, row_dot_x, share, subtract_row
 from dtoken.compiled import compiled
 from dtoken.errors import InputError
 from dtoken.problem.finite_sum import FiniteSum
-from dtoken.problem.hosted import HostedRows
 from dtoken.problem.losses import derivative, prox_root
 from dtoken.schedule.stream import Law
 from dtoken.theory.accelerated import Accelerated, accelerated, importance_roots, uniform_roots
 from dtoken.theory.bounds import accelerated_bound
 from dtoken.theory.dual_descent import shared_sigma
+from dtoken.theory.promise import PROVED_AT_A_TIME, UNSTABLE, Promise
 
 
 @compiled
@@ -76,13 +76,8 @@ def visit(c: Any, rows: Any, nodes: Any, tokens: Any, i: int, k: int, r: int, t:
     tokens.time[k] = t
 
 
-def _same_slopes(nodes: Nodes, first: int, stop: int) -> None:
-    """gx = gv."""
-    nodes.sample[first:stop, 0] = nodes.sample[first:stop, 1]
-
-
 @dataclass(frozen=True)
-class TAVR(Starting, SamplingMethod, TokenMethod):
+class TAVR(Paired, SamplingMethod, TokenMethod):
     """Token Accelerated Variance Reduction.
 
     Parameters
@@ -106,6 +101,7 @@ class TAVR(Starting, SamplingMethod, TokenMethod):
     continuized: bool = False
     unsafe: bool = False
 
+    name = "tavr"
     refuses: ClassVar[Mapping[str, str]] = MappingProxyType(
         {"block_rows": "its local step solves an equation in one unknown, and a block would need one for each row"}
     )
@@ -128,6 +124,12 @@ class TAVR(Starting, SamplingMethod, TokenMethod):
             sampling = uniform_roots(facts.samples, facts.max_L, sigma_t)
         L_b, pi = self.batch_smoothness(facts), self.visit_law(facts)
         return accelerated(self.tokens, sigma_t, L_b, sampling, pi, self.given_p_comm)
+
+    def promise(self, c: Accelerated, facts: Facts) -> Promise:
+        """rho for independent visits; continuized, the same at each unit of time."""
+        if facts.walk.iid and self.continuized:
+            return self.promised(-math.expm1(-c.rate), PROVED_AT_A_TIME)
+        return self.mixed_promise(c.rate, facts) or Promise(None, UNSTABLE)
 
     def bound(self, c: Accelerated, facts: Facts, problem: FiniteSum, best: Vector) -> float | None:
         """By the theorem, if visits are independent."""
@@ -155,31 +157,3 @@ class TAVR(Starting, SamplingMethod, TokenMethod):
     def weights(self, c: Accelerated, L: Vector) -> Vector | None:
         """Sampling weights of a node's samples."""
         return np.sqrt(1 + L / c.sigma_t) if c.importance else None
-
-    def states(self, c: Accelerated, rows: HostedRows) -> tuple[Nodes, Tokens]:
-        """All zero: x = v = 0 belongs to slopes of 0."""
-        return zero_pairs(rows, self.tokens)
-
-    def begin(self, c: Accelerated, rows: HostedRows, nodes: Nodes) -> None:
-        """With ``zero`` there is nothing to do: nodes do not begin far away as those of TVR do."""
-        if self.start != "zero":
-            super().begin(c, rows, nodes)
-            _same_slopes(nodes, rows.first[0], rows.first[-1])
-
-    def begin_from(self, c: Accelerated, rows: HostedRows, nodes: Nodes, tokens: Tokens, origin: Origin) -> None:
-        """x = v, for slopes and models."""
-        super().begin_from(c, rows, nodes, tokens, origin)
-        _same_slopes(nodes, 0, len(rows.y))
-
-    def dual(self, c: Accelerated, nodes: Nodes) -> Dual:
-        """x + v = 2 sigma~ theta; the last root stands for the margin."""
-        return Dual(nodes.pair[:, :, 0], nodes.sample[:, 3], nodes.sample[:, 1], c.sigma_t, 2 * c.sigma_t)
-
-    def put_tokens(self, c: Accelerated, tokens: Tokens, models: Vector) -> None:
-        """x = v."""
-        tokens.x[...] = tokens.v[...] = c.sigma_t * models
-
-    def models(self, c: Accelerated, nodes: Nodes, tokens: Tokens, t: float) -> Models:
-        """x / sigma~."""
-        x_nodes, x_tokens = relaxed(c.rho, nodes, tokens, t)
-        return Models(x_nodes / c.sigma_t, x_tokens / c.sigma_t)

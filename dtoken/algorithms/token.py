@@ -104,6 +104,7 @@ class Token(InBlocks, DualMethod):
         Rows that are read together where memory does not hold all of them; results do not depend on it.
     """
 
+    name = "token"
     draws_samples = False
     local = staticmethod(local)
 

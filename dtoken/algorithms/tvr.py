@@ -83,6 +83,7 @@ class TVR(SamplingMethod, DualMethod):
 
     block_rows: int = 1
 
+    name = "tvr"
     local = staticmethod(local)
 
     @property

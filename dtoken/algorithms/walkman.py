@@ -27,6 +27,7 @@ from dtoken.algorithms.newton import node_prox
 from dtoken.compiled import compiled
 from dtoken.errors import InputError
 from dtoken.problem.hosted import HostedRows, node_gradient
+from dtoken.theory.promise import Promise
 
 MODES = ("gradient", "proximal")
 BETAS = ("safe", "paper")
@@ -96,6 +97,7 @@ class Walkman(VisitMethod):
     beta: float | str = "safe"
     inner: int = 50
 
+    name = "walkman"
     visit = staticmethod(visit)
 
     def __post_init__(self) -> None:
@@ -113,6 +115,10 @@ class Walkman(VisitMethod):
         L_b = self.batch_smoothness(facts)
         beta = {"safe": 2.0, "paper": 1.0}[self.beta] * (L_b + facts.sigma) if isinstance(self.beta, str) else self.beta
         return Lagrangian(facts.n, facts.sigma, L_b, beta, self.mode == "proximal", self.inner)
+
+    def promise(self, c: Lagrangian, facts: Facts) -> Promise:
+        """Without a rate."""
+        return Promise(None, "no rate: linear convergence is proved for least squares only")
 
     def notes(self, c: Lagrangian, facts: Facts) -> tuple[str, ...]:
         """Whether beta is large enough for the curvature of the nodes."""

@@ -59,7 +59,7 @@ def _data(prepared: Prepared) -> str:
 
 def _method(prepared: Prepared) -> str:
     method = prepared.settings.method
-    words = [type(method).__name__.lower()]
+    words = [method.name]
     for name, default in defaults(type(method)).items():
         words += _setting(method, name, getattr(method, name), default)
     values = constants(prepared.experiment)

@@ -93,7 +93,7 @@ class Settings:
         kind = type(self.method)
         given = {key: getattr(self.method, key) for key in defaults(kind)}
         changed = [f"{key}={show(value)}" for key, value in given.items() if value != defaults(kind)[key]]
-        return " ".join((kind.__name__.lower(), *changed))
+        return " ".join((self.method.name, *changed))
 
     @property
     def accuracies(self) -> tuple[float, ...]:

@@ -362,4 +362,4 @@ def _inputs(prepared: Prepared) -> dict[str, Any]:
 
 
 def _name(settings: Settings) -> str:
-    return type(settings.method).__name__.lower()
+    return settings.method.name

@@ -64,6 +64,16 @@ def test_it_runs_from_the_command_line_to_the_optimum(my_methods: ModuleType, he
     assert summary["predicted_rate"] is None
 
 
+@pytest.mark.parametrize("name", ["GD", "TVR", "Walkman"])
+def test_a_name_promises_nothing(my_methods: ModuleType, here: Path, name: str) -> None:
+    """A method of the user's that is called like one of ours is not taken for it."""
+    mine = type(name, (my_methods.WalkSAGA,), {})
+    found = dtoken.run({"kind": "synthetic", "rows": 60, "features": 4}, 4, mine(), sigma=0.1, stop={"jumps": 40})
+    assert found.summary["algorithm"] == name.lower()
+    assert found.summary["rate_is_proved"] is False
+    assert found.summary["predicted_rate"] is None
+
+
 def test_its_fields_are_its_keys(my_methods: ModuleType, here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert command("algorithm._target_=my_methods.WalkSAGA", "algorithm.stp=1") == 2
     assert "algorithm.stp is not a key of WalkSAGA. Did you mean algorithm.step?" in capsys.readouterr().err

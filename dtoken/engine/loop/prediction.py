@@ -1,23 +1,6 @@
-"""What the theory says of a method before it runs: contraction per step, and what a factor e or an accuracy costs.
+"""What the theory says of a run before it starts: contraction per step, and what a factor e or an accuracy costs.
 
-=========  ==============================================================  ========================================
-method     contraction of the squared error, per step (gd, ...: per round)  basis
-=========  ==============================================================  ========================================
-token      eta r alpha, r about 1/3; eta alpha / 2 in the paper            proved for independent visits; observed
-           half of it                                                      proved with jumps=proved
-           eta r alpha (1 - l) / (1 - (1 - rho) l)                         observed on slow walks, l by eigenvalues
-tvr        as token                                                        as token
-tavr       rho                                                             proved for independent visits
-dvr        eta r alpha; eta alpha / 2                                      by the argument for tvr; observed
-gd         1 - max(1 - s sigma, s L - 1)^2                                 proved
-nids       min(s sigma (2 - s L), gamma / 2)                               proved (Li, Shi, Yan 2019)
-extra      as nids, with s L at most 1                                     observed; linear, without a rate, is proved
-walkman    none                                                            linear is proved for least squares only
-=========  ==============================================================  ========================================
-
-Communications of tvr per factor e are 2 n kappa at the paper's rate (3/2 of it at the proved one), computations per
-node 2 (m - 1 + kappa_s) for importance sampling. Those of tavr are about 2 sqrt(n (n + K - 1) kappa) and at most
-sqrt(2) (m + sqrt(m kappa_s)).
+The rate and its ground are what the method promises (``Method.promise``); what a step takes follows from the schedule.
 """
 
 import math
@@ -28,12 +11,10 @@ from typing import NamedTuple, Protocol
 import numpy as np
 
 from dtoken.algorithms.contract import Arrays, Facts, Method
-from dtoken.algorithms.registry import METHODS
 from dtoken.schedule.clock import Costs
 from dtoken.schedule.events import DELIVER, LOCAL, MOVE, VISIT, Events
 from dtoken.schedule.rounds import RandomRounds, Rounds
 from dtoken.schedule.stream import Law, Schedule
-from dtoken.theory.dual_descent import visits_in_a_row
 from dtoken.theory.local_work import PARTS, Work, rate_share, work
 
 SPECTRUM_NODES = 500  # nodes up to which the spectral gap of a walk is quick to compute
@@ -143,20 +124,14 @@ class Planned(Protocol):
 
 def predict(planned: Planned) -> Prediction:
     """What the theory says about a prepared run."""
-    name = type(planned.method).__name__.lower()
     schedule = planned.method.schedule(planned.constants, planned.facts, 0)
-    rate, basis = _rate(name, planned, isinstance(schedule, RandomRounds) or planned.facts.walk.iid)
-    if rate is not None and getattr(planned.method, "smoothness", "") == "factor":
-        basis = "not proved: factor is a heuristic step size"
-    elif rate is not None and planned.law.p_here > 0:
-        basis = "not proved with interactions: meetings only descend on the dual, the rate is that without them"
-    paper_rate = getattr(planned.constants, "paper_rate", math.nan)
+    promise = planned.method.promise(planned.constants, planned.facts)
     return Prediction(
-        method=name,
+        method=planned.method.name,
         step="round" if isinstance(schedule, Rounds) else "step",
-        rate=rate,
-        basis=basis,
-        paper_rate=None if math.isnan(paper_rate) else paper_rate,
+        rate=promise.rate,
+        basis=promise.basis,
+        paper_rate=promise.paper_rate,
         expected=expected(schedule, planned.law, planned.costs, planned.facts),
         rows=int(planned.facts.rows.sum()),
         bound=planned.bound,
@@ -215,45 +190,6 @@ def _count(events: Events, costs: Costs) -> Expected:
     local, visit = events.node[events.kind == LOCAL], events.node[events.kind == VISIT]
     gradients = costs.local[local].sum() + costs.visit[visit].sum()
     return Expected(float(events.size), float(np.count_nonzero(jumps)), float(gradients))
-
-
-def _rate(name: str, planned: Planned, independent: bool) -> tuple[float | None, str]:
-    c, method = planned.constants, planned.method
-    match name:
-        case "gd":
-            s_L = c.step * (c.L_b + c.sigma)
-            return 1 - max(1 - c.step * c.sigma, s_L - 1) ** 2, "proved"
-        case "nids":
-            s_L = c.step * (c.L_b + c.sigma)
-            rate = min(c.step * c.sigma * (2 - s_L), c.gap / 2)
-            return rate, "proved"
-        case "extra":
-            rate = min(c.step * c.sigma, c.gap / 2)
-            return rate, "observed; linear convergence, without this rate, is proved for s < 1 / L"
-        case "walkman":
-            return None, "no rate: linear convergence is proved for least squares only"
-    rate = getattr(c, "rate", None)
-    if rate is None:
-        return None, "this method states no rate"
-    if name not in METHODS:
-        return float(rate), "stated by the method"
-    if name == "dvr":
-        return float(rate), "by the argument for tvr, observed"
-    if independent and getattr(method, "continuized", False) and name == "tavr":
-        return -math.expm1(-rate), "proved, at a time: steps are those that the Poisson clock expects until then"
-    if independent:
-        return float(rate), "proved"
-    if getattr(method, "jumps", 1) == "proved":
-        return float(rate) / 2, "proved, with half the rate, because visits are only nearly independent"
-    if getattr(method, "jumps", 1) == "auto":
-        return float(rate), "observed: visits are nearly independent, not as nearly as with jumps=proved"
-    if name not in ("token", "tvr"):
-        return None, "no rate: visits of this walk are not independent; neither stability nor speed is proved"
-    correlation = planned.facts.walk.correlation(planned.law.jumps)
-    if correlation is None:
-        return None, "no rate: visits of this walk are not independent; stability is proved, speed is not"
-    slowed = float(rate) * visits_in_a_row(correlation, float(c.rho_comm.max()))
-    return slowed, "observed: visits of this walk are not independent; stability is proved, speed is not"
 
 
 def theory_table(

@@ -1,6 +1,7 @@
 """Files that are complete or absent, also after the power failed: data reach the disk before their name does."""
 
 import os
+import shutil
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -23,11 +24,24 @@ def sync_folder(path: Path) -> None:
         os.close(folder)
 
 
+def partial_of(path: Path) -> Path:
+    """The name under which ``path`` is written until it is complete."""
+    return path.with_name(f".{path.name}.{os.getpid()}.partial")
+
+
+def remove_leftovers(folder: Path, name: str = "*") -> None:
+    """Remove what killed processes left of a file, or of all files of a folder, that they were writing."""
+    for leftover in folder.glob(f".{name}.*.partial"):
+        if leftover.is_dir():
+            shutil.rmtree(leftover, ignore_errors=True)
+        else:
+            leftover.unlink(missing_ok=True)
+
+
 def write_durably(path: Path, write: Callable[[BinaryIO], None]) -> None:
     """Let ``write`` fill a file, and put it in the place of ``path``; what killed processes left is removed."""
-    for leftover in path.parent.glob(f".{path.name}.*.partial"):
-        leftover.unlink(missing_ok=True)
-    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
+    remove_leftovers(path.parent, path.name)
+    partial = partial_of(path)
     try:
         with partial.open("wb") as file:
             write(file)

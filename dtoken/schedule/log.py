@@ -9,7 +9,6 @@ again drops what it wrote after its last checkpoint, so that the log is the one 
 """
 
 import json
-import os
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -21,7 +20,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from dtoken.compiled import compiled
-from dtoken.data.durable import sync_file, sync_folder
+from dtoken.data.durable import partial_of, sync_file, sync_folder
 from dtoken.errors import RunError
 from dtoken.schedule.arrow import arrow_array
 from dtoken.schedule.events import KINDS, LOCAL, MEET, NO_SAMPLE, NONE, VISIT, Events
@@ -122,7 +121,7 @@ class LogWriter:
 
     def _copy(self, sources: list[Path], target: Path, events: int) -> None:
         """One file of even row groups from several, with their first ``events`` events."""
-        partial = target.with_name(f".{target.name}.{os.getpid()}.partial")
+        partial = partial_of(target)
         with pq.ParquetWriter(partial, self._schema, compression="zstd") as writer:
             for table in even_tables(sources, GROUP, 0, events):
                 writer.write_table(table.replace_schema_metadata(self._schema.metadata))

@@ -15,6 +15,7 @@ import numpy as np
 from dtoken.config.sections import Local
 from dtoken.config.settings import Settings
 from dtoken.config.values import plain
+from dtoken.data.durable import remove_leftovers
 from dtoken.engine.dask.facts import speed, worker_facts
 from dtoken.engine.dask.faults import Faults
 from dtoken.engine.local import LocalEngine
@@ -83,6 +84,8 @@ def execute(
         raise InputError("record.events=true needs a directory for the log; give directory=...")
     if is_auto(prepared) and (recorded := outputs.recorded_choice(directory)):
         prepared = chosen(prepared, Choice(**recorded))
+    if directory is not None:
+        remove_leftovers(directory)
     report = _Report(prepared, directory)
     report.write(outputs.RUNNING)
     try:

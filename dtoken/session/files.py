@@ -3,7 +3,6 @@
 import hashlib
 import json
 import math
-import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -13,6 +12,7 @@ import numpy as np
 from dtoken.algorithms.contract import Models, Vector
 from dtoken.config.settings import FREE, Settings, flat
 from dtoken.config.values import show
+from dtoken.data.durable import partial_of
 from dtoken.engine.loop.arrays import read_arrays, replace_folder, write_arrays
 from dtoken.engine.loop.recorder import COLUMNS, Record
 from dtoken.engine.loop.run import is_accurate
@@ -25,7 +25,7 @@ RUNNING, DONE, DIVERGED, FAILED, INTERRUPTED = "running", "done", "diverged", "f
 
 def write_atomically(path: Path, write: Callable[[Path], None]) -> None:
     """Let ``write`` fill a temporary file, and put it in the place of ``path``."""
-    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
+    partial = partial_of(path)
     try:
         write(partial)
         partial.replace(path)

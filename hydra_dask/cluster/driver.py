@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from hydra_dask.cluster import jobqueue
 from hydra_dask.cluster.jobs import Jobs, joined
 from hydra_dask.cluster.keeper import refusal
 
@@ -66,8 +67,6 @@ class Driver:
 
     def _job(self, cluster: Jobs) -> Any:
         """A job of dask-jobqueue, whose command is not that of a worker."""
-        import dask_jobqueue
-
         options = dict(cluster.options or {})
         options.pop("worker_extra_args", None)
         more = options.pop("job_extra_directives", None) or cluster.site_default("job-extra-directives")
@@ -80,7 +79,7 @@ class Driver:
             "job_name": self.name,
             "job_extra_directives": joined(cluster.driver_directives, more),
         }
-        job: Any = getattr(dask_jobqueue, cluster.system).job_cls(None, self.name, **arguments)
+        job: Any = getattr(jobqueue.load(), cluster.system).job_cls(None, self.name, **arguments)
         prologue = options.get("job_script_prologue") or []
         # HTCondor has no script: there the lines before the command belong to it.
         job._command_template = "; ".join([*prologue, self.line()]) if cluster.kind == "htcondor" else self.line()

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from hydra_dask.cluster import jobqueue
 from hydra_dask.cluster.connection import (
     DASHBOARD,
     Connection,
@@ -134,9 +135,7 @@ class Jobs:
 
     def job_script(self) -> str:
         """The script of a job, without a scheduler and without submitting anything."""
-        import dask_jobqueue
-
-        job: Any = getattr(dask_jobqueue, self.system).job_cls
+        job: Any = getattr(jobqueue.load(), self.system).job_cls
         security = file_security(self.folder / "TLS") if self.tls else None
         with tempfile.TemporaryDirectory() as unused:  # dask-jobqueue would make the folder of the logs
             arguments = self.job_arguments(security) | {"log_directory": unused}
@@ -149,12 +148,11 @@ class Jobs:
     def open(self) -> Iterator[Connection]:
         """Start a scheduler in this process and ask the batch system for the workers."""
         import dask
-        import dask_jobqueue
         from distributed import Client
 
         from hydra_dask.cluster.keeper import keeping
 
-        system: Any = getattr(dask_jobqueue, self.system)
+        system: Any = getattr(jobqueue.load(), self.system)
         command = system.job_cls.submit_command.split()[0]
         if shutil.which(command) is None:
             raise ValueError(f"cluster={self.kind} needs the command {command}, which is not on this machine")
@@ -229,7 +227,8 @@ class Jobs:
     def site_default(self, key: str) -> Any:
         """What dask-jobqueue's own configuration says, in which a site has its defaults."""
         import dask
-        import dask_jobqueue  # noqa: F401, reads it
+
+        jobqueue.load()  # reads it
 
         return dask.config.get(f"jobqueue.{self.kind}.{key}", None)
 

@@ -6,7 +6,6 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from tests.theory.test_table import Planned
 
 from dtoken.algorithms.contract import Method
 from dtoken.algorithms.dvr import DVR
@@ -15,6 +14,7 @@ from dtoken.algorithms.nids import NIDS
 from dtoken.engine.loop.prediction import predict
 from tests.algorithms.test_rounds import NETWORKS, SIGMA, gradients, inverse_step, laplacian, make
 from tests.engine.small import InMemory, setup, small_shards, solve
+from tests.engine.test_prediction import Planned
 
 Floats = NDArray[np.float64]
 

@@ -4,6 +4,7 @@ import asyncio
 import os
 import re
 import shlex
+import subprocess
 import sys
 from itertools import pairwise
 from pathlib import Path
@@ -158,3 +159,14 @@ def test_a_system_that_is_not_there_does_not_answer(monkeypatch: pytest.MonkeyPa
 
 def test_the_number_of_a_job_without_one_fits_none() -> None:
     assert number("?") == -1
+
+
+def test_describing_a_job_leaves_ctrl_c_alone(tmp_path: Path) -> None:
+    """dask-jobqueue takes it over when it is loaded; here it is loaded in a process of its own."""
+    code = (
+        "import signal; from hydra_dask.cluster import CLUSTERS; from pathlib import Path; "
+        f"print(len(CLUSTERS['slurm'](shared=Path({str(tmp_path)!r})).job_script()) > 0); "
+        "print(signal.getsignal(signal.SIGINT) is signal.default_int_handler)"
+    )
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert found.stdout.split() == ["True", "True"]

@@ -20,4 +20,4 @@ def test_a_run_on_rcv1_reaches_1e_8(method: str, passes: int, real_data: Path, t
     )
     assert result.status == "done"
     assert 0 < result.records[-1].suboptimality <= 1e-8
-    assert result.summary["data"]["rows"] == 23_760
+    assert result.summary["data"]["rows"] == 23_774

@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.theory.test_table import Planned
 
 from dtoken.algorithms.tavr import TAVR
 from dtoken.algorithms.token import Token
@@ -16,6 +15,7 @@ from dtoken.engine.loop.prediction import predict, theory_table
 from dtoken.theory.dual_descent import Sampling, dual_descent
 from dtoken.theory.local_work import LEAST, Times, choose_p_comm, rate_share, reads_a_visit
 from tests.engine.small import setup, small_shards
+from tests.engine.test_prediction import Planned
 
 seconds = st.floats(1e-7, 1e-1)
 

@@ -1,6 +1,5 @@
 """Named arrays with checksums on disk: a zarr group that is complete or absent."""
 
-import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -9,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dtoken.data.durable import partial_of, remove_leftovers
 from dtoken.data.store import array_metadata
 from dtoken.data.writer import group, write_chunk, write_metadata
 from dtoken.errors import RunError
@@ -70,9 +70,8 @@ def replace_folder(path: Path, write: Callable[[Path], None]) -> None:
 
     Who is killed in between leaves the old one as ``.NAME.previous``.
     """
-    for leftover in path.parent.glob(f".{path.name}.*.partial"):  # of a process that was killed
-        shutil.rmtree(leftover, ignore_errors=True)
-    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
+    remove_leftovers(path.parent, path.name)
+    partial = partial_of(path)
     try:
         write(partial)
         old = path.with_name(f".{path.name}.previous")

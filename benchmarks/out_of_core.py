@@ -76,7 +76,7 @@ def child(task: dict[str, Any]) -> None:
                 engine.run(part)
             engine.settle()
             spent += time.perf_counter() - began
-        read = 0 if engine._hosting.stream is None else engine._hosting.stream.cache.entries_read
+        read = 0 if engine._node_rows.pieces is None else engine._node_rows.pieces.cache.entries_read
         measured = engine.measure(0.0, np.zeros(store.d))
     state = [float(np.sum(engine.nodes[0])), float(measured.values.sum())]
     print(json.dumps({"speed": gradients / spent, "gradients": gradients, "entries_read": read, "state": state}))

@@ -19,7 +19,7 @@ PARTS = {
     "Hydra: configuration, logging, .hydra": ["hydra_dask.worker.run_job"],
     "settings from the configuration": ["dtoken.config.hydra.settings_to_run"],
     "preparing: store, facts, optimum, graph": ["dtoken.session.prepare.prepare_run"],
-    "reading the rows": ["dtoken.engine.local.Hosting"],
+    "reading the rows": ["dtoken.engine.local.NodeRows"],
     "iterations, with drawing events": ["dtoken.session.execute.run"],
     "measuring at record points": ["dtoken.engine.local.LocalEngine.measure", "dtoken.engine.loop.run.record"],
     "summary.json, twice": ["dtoken.session.files.write_summary"],

@@ -23,8 +23,3 @@ class Promise(NamedTuple):
     rate: float | None
     basis: str
     paper_rate: float | None = None
-
-    @property
-    def proved(self) -> bool:
-        """Whether a theorem covers what is run."""
-        return self.basis.startswith(PROVED)

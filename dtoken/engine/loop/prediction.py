@@ -16,6 +16,7 @@ from dtoken.schedule.events import DELIVER, LOCAL, MOVE, VISIT, Events
 from dtoken.schedule.rounds import RandomRounds, Rounds
 from dtoken.schedule.stream import Law, Schedule
 from dtoken.theory.local_work import PARTS, Work, rate_share, work
+from dtoken.theory.promise import PROVED
 
 SPECTRUM_NODES = 500  # nodes up to which the spectral gap of a walk is quick to compute
 BASIS, PAPER_BASIS, COSTS = "basis", "basis of the paper's rate", "costs to an accuracy"  # the rows in words
@@ -52,7 +53,7 @@ class Prediction:
     @property
     def proved(self) -> bool:
         """Whether the theory covers what is run: independent visits, and no heuristic step size."""
-        return self.basis.startswith("proved")
+        return self.basis.startswith(PROVED)
 
     def steps(self, factor: float = math.e, rate: float | None = None) -> float | None:
         """Steps until the squared error (or the suboptimality) has fallen by ``factor``."""

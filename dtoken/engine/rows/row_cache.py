@@ -1,6 +1,6 @@
 """The rows of the hosted nodes in a fixed amount of memory: what is needed next is there, what is needed last is not.
 
-Work comes in pieces, each with a set of rows that it needs (`stream`). Rows that are always used together, those of a
+Work comes in pieces, each with a set of rows that it needs (`pieces`). Rows that are always used together, those of a
 sample, are brought in and dropped together, as one unit. Memory is one arena in equal parts that take turns: the units
 that piece p lacks go into part p mod parts, from which those are dropped whose next use, as far as the schedule is
 known, is farthest away; what stays moves together. Units of the piece that lie in the part whose turn is next are

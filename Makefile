@@ -48,7 +48,7 @@ bench: $(VENV)/.installed-bench  ## measure everything, write the tables of docs
 	$(BIN)/python benchmarks/suite.py --size $(SIZE)
 
 chaos: $(VENV)/.installed-test  ## kill a hundred Dask workers in runs of all methods; every result must stay the same
-	$(BIN)/python -m tests.engine.chaos --kills 100
+	$(BIN)/python -m tests.engine.dask.chaos --kills 100
 
 clean:  ## remove the virtual environment, the demo and what tools left behind
 	rm -rf $(VENV) demo build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis

@@ -13,8 +13,8 @@ from dtoken.algorithms.extra import EXTRA
 from dtoken.algorithms.nids import NIDS
 from dtoken.engine.loop.prediction import predict
 from tests.algorithms.test_rounds import NETWORKS, SIGMA, gradients, inverse_step, laplacian, make
+from tests.engine.loop.test_prediction import Planned
 from tests.engine.small import InMemory, setup, small_shards, solve
-from tests.engine.test_prediction import Planned
 
 Floats = NDArray[np.float64]
 

@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import dtoken
-from tests.engine.on_dask import without_wall
+from tests.engine.dask.on_dask import without_wall
 
 DEATHS = 8
 

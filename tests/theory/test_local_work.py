@@ -14,8 +14,8 @@ from dtoken.algorithms.tvr import TVR
 from dtoken.engine.loop.prediction import predict, theory_table
 from dtoken.theory.dual_descent import Sampling, dual_descent
 from dtoken.theory.local_work import LEAST, Times, choose_p_comm, rate_share, reads_a_visit
+from tests.engine.loop.test_prediction import Planned
 from tests.engine.small import setup, small_shards
-from tests.engine.test_prediction import Planned
 
 seconds = st.floats(1e-7, 1e-1)
 

@@ -24,8 +24,8 @@ from dtoken.engine.loop.experiment import Experiment
 from dtoken.engine.loop.recorder import Record
 from dtoken.engine.loop.run import Outcome, Watch
 from dtoken.errors import RunError
-from tests.engine.chaos import chaotic_run
-from tests.engine.on_dask import (
+from tests.engine.dask.chaos import chaotic_run
+from tests.engine.dask.on_dask import (
     CONTINUE,
     STOP,
     assert_equal,

@@ -32,7 +32,7 @@ from dtoken.engine.dask.worker import Hosts
 from dtoken.engine.rows.memory import memory_need
 from dtoken.errors import InputError, RunError
 from dtoken.theory.local_work import Times
-from tests.engine.on_dask import (
+from tests.engine.dask.on_dask import (
     assert_equal,
     execute,
     local_cluster,

@@ -78,7 +78,7 @@ SUICIDE = """
 import os, signal
 from pathlib import Path
 from dtoken.engine.loop.run import Watch
-from tests.engine.test_resume import go
+from tests.engine.loop.test_resume import go
 
 count = 0
 
@@ -118,7 +118,7 @@ HELD = """
 import time
 from pathlib import Path
 from dtoken.engine.loop.run import Watch
-from tests.engine.test_resume import EVENTS, go
+from tests.engine.loop.test_resume import EVENTS, go
 
 def hold(record):
     while record.event > EVENTS // 2:

@@ -1,6 +1,6 @@
 """Kill random workers at random times and compare the result with an undisturbed run: equal bits, every time.
 
-``python -m tests.engine.chaos --kills 100`` (``make chaos``) is the long version of the chaos test.
+``python -m tests.engine.dask.chaos --kills 100`` (``make chaos``) is the long version of the chaos test.
 """
 
 import argparse
@@ -20,7 +20,7 @@ from dtoken.engine.dask.driver import DaskEngine
 from dtoken.engine.dask.faults import Faults
 from dtoken.engine.loop.run import Watch
 from hydra_dask.cluster.connection import quiet
-from tests.engine.on_dask import (
+from tests.engine.dask.on_dask import (
     KILL,
     assert_equal,
     execute,

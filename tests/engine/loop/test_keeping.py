@@ -19,7 +19,7 @@ from dtoken.engine.loop.keeping import Keeper
 from dtoken.engine.loop.run import Stop, Watch
 from dtoken.schedule.events import MOVE, Events
 from hydra_dask.stopping import JOB
-from tests.engine.test_resume import assert_same, go
+from tests.engine.loop.test_resume import assert_same, go
 
 
 class Clock:

@@ -16,7 +16,7 @@ from distributed import Client
 import dtoken
 from dtoken.engine.dask.driver import DaskEngine
 from dtoken.engine.loop.checkpoint import load_checkpoint
-from tests.engine.on_dask import KILL, local_cluster, send, without_wall
+from tests.engine.dask.on_dask import KILL, local_cluster, send, without_wall
 from tests.waiting import NEVER, until
 
 ENGINE = {"kind": "dask", "silence": NEVER}  # a machine with other work must not look like a fault

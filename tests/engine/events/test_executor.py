@@ -16,7 +16,7 @@ from dtoken.engine.runner import NoCourier
 from dtoken.problem.hosted import HostedRows
 from dtoken.schedule.events import DELIVER, LOAD, LOCAL, MEET, MOVE, VISIT, Events
 from dtoken.schedule.samples import Samples
-from tests.engine.ordered import Ordered, happen
+from tests.engine.events.ordered import Ordered, happen
 from tests.engine.small import setup, small_shards
 
 N, K = 5, 3

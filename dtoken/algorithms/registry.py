@@ -1,22 +1,32 @@
-"""The methods by name: file name = config name = registry name."""
+"""The methods by name: file name = config name = registry name.
 
+A file of this package is a method if it has a class that is called like the file (``name = "tvr"`` in ``tvr.py``):
+nothing else has to be told of it. Files are read as text, and loaded when the method is first used, because its kernels
+take a while to load.
+"""
+
+import re
 from difflib import get_close_matches
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 from dtoken.errors import InputError
 
-# name -> class; the module is loaded when the method is first used, because its kernels take a while to load
-METHODS: dict[str, str] = {
-    "token": "Token",
-    "tvr": "TVR",
-    "tavr": "TAVR",
-    "walkman": "Walkman",
-    "gd": "GD",
-    "extra": "EXTRA",
-    "nids": "NIDS",
-    "dvr": "DVR",
-}
+CLASS = re.compile(r"^class (\w+)", re.MULTILINE)
+
+
+def find_methods(folder: Path) -> dict[str, str]:
+    """The methods in the files of a folder: the class of each, by name."""
+    found = {}
+    for file in sorted(folder.glob("*.py")):
+        before, named, _ = file.read_text(encoding="utf-8").partition(f'\n    name = "{file.stem}"\n')
+        if named:
+            found[file.stem] = CLASS.findall(before)[-1]
+    return found
+
+
+METHODS: dict[str, str] = find_methods(Path(__file__).parent)
 
 
 def method_class(name: str) -> type[Any]:

@@ -5,6 +5,8 @@ The colours are Okabe and Ito's, and Tol's where theirs do not suffice; each has
 
 from collections.abc import Sequence
 
+from dtoken.algorithms.registry import METHODS
+
 Pair = tuple[str, str]  # on a light, on a dark background
 
 PALETTE: tuple[Pair, ...] = (
@@ -28,7 +30,8 @@ ORDERED: tuple[Pair, ...] = (
     ("#6B8F12", "#8FD95F"),
     ("#B8860B", "#F2E14C"),
 )
-METHODS = ("tvr", "token", "tavr", "walkman", "gd", "extra", "nids", "dvr")  # in the order of the palette
+# Which methods have the first colours, as they always had; the other methods of the package follow by themselves.
+FIRST = ("tvr", "token", "tavr", "walkman", "gd", "extra", "nids", "dvr")
 DASHES = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot")
 # the same in matplotlib, in units of the line's width
 LINES: dict[str, str | tuple[int, tuple[float, ...]]] = {
@@ -49,7 +52,8 @@ def colours(algorithms: Sequence[str]) -> dict[str, Pair]:
     >>> colours(["mine", "tvr"])["tvr"][0]
     '#0072B2'
     """
-    own = [name for name in algorithms if name not in METHODS]
-    rest = [*PALETTE[len(METHODS) :], *(PALETTE[at] for at, name in enumerate(METHODS) if name not in algorithms)]
-    known = {name: PALETTE[METHODS.index(name)] for name in algorithms if name in METHODS}
-    return known | {name: (rest or PALETTE)[at % len(rest or PALETTE)] for at, name in enumerate(own)}
+    order = [*FIRST, *(name for name in METHODS if name not in FIRST)]
+    known = {name: PALETTE[order.index(name) % len(PALETTE)] for name in algorithms if name in order}
+    free = [*PALETTE[len(order) :], *(pair for pair in PALETTE[: len(order)] if pair not in known.values())] or PALETTE
+    own = [name for name in algorithms if name not in order]
+    return known | {name: free[at % len(free)] for at, name in enumerate(own)}

@@ -106,12 +106,12 @@ class Drawn:
         cumulative = np.cumsum(law.nodes)
         cumulative /= cumulative[-1]
         guide = _guide(cumulative)
-        size = _expand(
-            what, who, draw, jumps, here, at,
-            law.p_visit, law.p_meet, law.p_here, law.tokens, law.jumps, law.computing_visits, cumulative, guide,
-            walk.iid, walk.n, walk.indptr, walk.neighbours, walk.cumulative, walk.hold,
-            positions, taken, events,
-        )  # fmt: skip
+        odds = _Odds(
+            law.p_visit, law.p_meet, law.p_here, law.tokens, law.jumps, law.computing_visits, cumulative, guide
+        )
+        tables = _Tables(walk.iid, walk.n, walk.indptr, walk.neighbours, walk.cumulative, walk.hold)
+        numbers = _Numbers(what, who, draw, jumps, here, at)
+        size = _expand(numbers, odds, tables, positions, taken, events)
         return events.between(0, size), Start(start.segment + 1, positions, taken, float(at[-1]))
 
 
@@ -132,28 +132,46 @@ def _guide(cumulative: NDArray[np.float64]) -> NDArray[np.int64]:
     return np.searchsorted(cumulative, np.arange(len(cumulative)) / len(cumulative), side="right")
 
 
+class _Numbers(NamedTuple):
+    """The numbers of a segment, uniform in [0, 1) but for the times."""
+
+    what: NDArray[np.float64]  # (steps,) visit, meeting or local step
+    who: NDArray[np.float64]  # (steps,) which token, or which node
+    draw: NDArray[np.float64]  # (steps,) which sample, or which second token
+    jumps: NDArray[np.float64]  # (visits * jumps,) where a token goes
+    here: NDArray[np.float64]  # (visits,) whether, and whom, a token that arrives meets; (0,): nobody
+    at: NDArray[np.float64]  # (steps,) times
+
+
+class _Odds(NamedTuple):
+    """A law as compiled code takes it."""
+
+    p_visit: float
+    p_meet: float
+    p_here: float
+    tokens: int
+    jumps: int
+    computing_visits: bool
+    cumulative: NDArray[np.float64]  # (n,) law of the node of a local step, summed up
+    guide: NDArray[np.int64]  # (n,) where to begin to search in it
+
+
+class _Tables(NamedTuple):
+    """A walk as compiled code takes it."""
+
+    iid: bool
+    n: int
+    indptr: NDArray[np.int64]
+    neighbours: NDArray[np.int32]
+    cumulative: NDArray[np.float64]
+    hold: int
+
+
 @compiled
 def _expand(
-    what: NDArray[np.float64],
-    who: NDArray[np.float64],
-    draw: NDArray[np.float64],
-    jumps: NDArray[np.float64],
-    here: NDArray[np.float64],
-    at: NDArray[np.float64],
-    p_visit: float,
-    p_meet: float,
-    p_here: float,
-    tokens: int,
-    jumps_per_visit: int,
-    computing_visits: bool,
-    node_cumulative: NDArray[np.float64],
-    guide: NDArray[np.int64],
-    iid: bool,
-    n: int,
-    indptr: NDArray[np.int64],
-    neighbours: NDArray[np.int32],
-    cumulative: NDArray[np.float64],
-    hold: int,
+    numbers: _Numbers,
+    odds: _Odds,
+    tables: _Tables,
     positions: NDArray[np.int64],
     taken: NDArray[np.int64],
     events: Events,
@@ -162,6 +180,9 @@ def _expand(
 
     ``positions`` follows the tokens, ``taken`` counts the jumps of each.
     """
+    what, who, draw, jumps, here, at = numbers
+    p_visit, p_meet, p_here, tokens, jumps_per_visit, computing_visits, node_cumulative, guide = odds
+    iid, n, indptr, neighbours, cumulative, hold = tables
     event = jump = visit = 0
     period = len(indptr)
     for t in range(len(what)):

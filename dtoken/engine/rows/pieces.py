@@ -190,8 +190,8 @@ def cut(
         totals = np.concatenate([[0], np.cumsum(cache.sizes(np.arange(cache.first[-1])))])
         entries = np.diff(totals[cache.first])
     used = np.full(events.size, -1)
-    tables = (cache.rows.first, cache.rows.block, cache.first, cache.begin, cache.end)
-    ends = _ends(events, slot, samples, *tables, entries, computes_on_visit(method), cache.piece, used)
+    tables = _Tables(cache.rows.first, cache.rows.block, cache.first, cache.begin, cache.end, entries)
+    ends = _ends(events, slot, samples, tables, computes_on_visit(method), cache.piece, used)
     for start, end in pairwise([0, *ends.tolist()]):
         yield Piece(events.between(start, end), used[start:end])
 
@@ -207,22 +207,23 @@ def _single_steps(events: Events, slot: NDArray[np.int64]) -> Iterator[Piece | S
         start = step + 1
 
 
+class _Tables(NamedTuple):
+    """What is known of the hosted rows, in memory or not."""
+
+    first: NDArray[np.int64]  # (hosted + 1,) first row of each node
+    block: int  # rows of a sample
+    first_unit: NDArray[np.int64]  # (hosted + 1,) first unit of each node
+    begin: NDArray[np.int64]  # (units,) where a unit lies; with the next, its size
+    end: NDArray[np.int64]  # (units,)
+    entries: NDArray[np.int64]  # (hosted,) of each node, if steps use all its rows; else (0,)
+
+
 @compiled
 def _ends(
-    events: Any,
-    slot: Any,
-    samples: Any,
-    first: Any,
-    block: int,
-    first_unit: Any,
-    begin: Any,
-    end: Any,
-    entries: Any,
-    visits_compute: bool,
-    limit: int,
-    used: Any,
+    events: Any, slot: Any, samples: Any, tables: Any, visits_compute: bool, limit: int, used: Any
 ) -> NDArray[np.int64]:
-    """Where pieces end; ``entries`` of each node, if steps use all rows of a node; writes what each event uses."""
+    """Where pieces end; writes what each event uses."""
+    first, block, first_unit, begin, end, entries = tables
     ends, count, total = np.empty(len(events.kind) + 1, np.int64), 0, 0
     seen = np.full(len(entries), -1)  # the last piece that used all rows of the node
     for event in range(len(events.kind)):

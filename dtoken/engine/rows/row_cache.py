@@ -126,9 +126,9 @@ class RowCache:
             part = slice(row, row + block.rows)
             rows.y[part] = block.y
             squared_norms(block.data, block.indptr, rows.q[part])
-            columns = (block.data.view(np.uint64), block.indices.view(np.uint32), block.indptr)
-            before = row - int(rows.first[i])
-            _note(*columns, before, self.unit, size, digest, rows.start[part], rows.stop[part])
+            columns = _Columns(block.data.view(np.uint64), block.indices.view(np.uint32), block.indptr)
+            units = _Units(self.unit, size, digest)
+            _note(columns, row - int(rows.first[i]), units, rows.start[part], rows.stop[part])
             row, entry = row + block.rows, entry + len(block.data)
         self._home[own] = np.cumsum(size) - size
         self.begin[own], self.end[own] = -1 - size, -1  # absent, but the size is known: see `sizes`
@@ -153,8 +153,8 @@ class RowCache:
             raise ValueError(f"{len(needed)} units do not fit into a part of {size} entries")
         own = self._contents[turn]
         uses, bounds = np.concatenate([needed, *later]), np.cumsum([0, len(needed), *map(len, later)])
-        arena = (self.begin, self.end, size, turn, len(self._contents))
-        placed, sizes, begin, copied, dropped = _arrange(needed, own, uses, bounds, self._rank, *arena)
+        arena = _Arena(self.begin, self.end, size, turn, len(self._contents))
+        placed, sizes, begin, copied, dropped = _arrange(needed, own, uses, bounds, self._rank, arena)
         try:
             _copy(rows.data, rows.indices, self.begin, placed[:copied], begin, sizes)
             spans = _spans(placed[copied:], sizes[copied:], begin[copied:], self.first, self._home, self._digest)
@@ -179,11 +179,27 @@ class RowCache:
         self._files.close()
 
 
+class _Columns(NamedTuple):
+    """A block of rows, as its digests see it."""
+
+    bits: NDArray[np.uint64]
+    indices: NDArray[np.uint32]
+    indptr: NDArray[np.int64]
+
+
+class _Units(NamedTuple):
+    """The units of a node, while its rows are taken down."""
+
+    rows: int  # of a unit
+    size: NDArray[np.int64]  # (units,) entries so far
+    digest: NDArray[np.uint64]  # (units,) of these
+
+
 @compiled
-def _note(
-    bits: Any, indices: Any, indptr: Any, row: int, unit: int, size: Any, digest: Any, start: Any, stop: Any
-) -> None:
+def _note(columns: Any, row: int, units: Any, start: Any, stop: Any) -> None:
     """Take down a block of rows, the first of which is number ``row`` of its node: where each lies inside its unit."""
+    bits, indices, indptr = columns
+    unit, size, digest = units
     for j in range(len(start)):
         u, length = (row + j) // unit, indptr[j + 1] - indptr[j]
         digest[u] += digest_part(bits, indices, indptr[j], indptr[j + 1], size[u])
@@ -197,16 +213,25 @@ def _note_digests(shares: Any, size: Any, out: Any) -> None:
         out[u] = digest_of(shares[u], size[u])
 
 
+class _Arena(NamedTuple):
+    """Where units lie, and which part's turn it is."""
+
+    begin: NDArray[np.int64]  # (units,)
+    end: NDArray[np.int64]  # (units,)
+    size: int  # of a part
+    turn: int
+    parts: int
+
+
 @compiled
-def _arrange(
-    needed: Any, own: Any, uses: Any, bounds: Any, rank: Any, begin: Any, end: Any, size: int, turn: int, parts: int
-) -> tuple[Any, Any, Any, int, Any]:
+def _arrange(needed: Any, own: Any, uses: Any, bounds: Any, rank: Any, arena: Any) -> tuple[Any, Any, Any, int, Any]:
     """Who lies where in the part whose turn it is.
 
     Returns the units in their new order (those that stay, those copied from the part that is next, those to be read),
     their sizes and places, how many of them are not read, and the ones that are dropped. ``uses`` are the units of the
     piece and of the ones after it, from bounds[k] to before bounds[k + 1]; ``rank`` is all UNKNOWN before and after.
     """
+    begin, end, size, turn, parts = arena
     low, following = turn * size, (turn + 1) % parts * size
     for level in range(len(bounds) - 2, -1, -1):
         for k in range(bounds[level], bounds[level + 1]):

@@ -1,25 +1,34 @@
-"""The configurations of jobs: composed once, hashed to their identity, sent to workers as bytes."""
+"""The configurations of jobs: composed from the same parts as far as they are alike, sent to workers as bytes."""
 
 import copy
-import hashlib
-import json
 import pickle
 import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 from hydra._internal.config_loader_impl import get_overrides_dirname
-from hydra.core.hydra_config import HydraConfig
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import Override
 from hydra.errors import ConfigCompositionException
 from hydra.types import HydraContext
-from omegaconf import DictConfig, OmegaConf, open_dict, read_write
+from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
-PLACEHOLDER = "-"  # for what depends on where and when a job runs
+from hydra_dask.plain import put
+
+MOST_LENT = 16  # configurations that are kept for the next job of their kind
+
+
+@dataclass(frozen=True)
+class _Lent:
+    """A configuration that jobs of one kind share, one after the other."""
+
+    config: DictConfig
+    words: list[str]  # of the last one
+    subdir: Any  # as composed: a job may get a folder of its own
 
 
 class Compositions:
@@ -33,6 +42,7 @@ class Compositions:
         self._loader: Any = context.config_loader
         self._config = config
         self._bases: dict[tuple[str, ...], bytes] = {}  # by the words that choose groups
+        self._lent: dict[tuple[str, ...], _Lent] = {}  # by those words, and the keys that get values
         self._words: dict[str, Override] = {}
         self._parser = OverridesParser.create()
 
@@ -50,19 +60,53 @@ class Compositions:
         if any(self._is_special(override) for override in overrides):
             return self._by_hydra(words)
         config = unpacked(self._base(tuple(word for word in words if self._is_group(self._words[word]))))
-        try:
-            self._loader._apply_overrides_to_config([one for one in overrides if not self._is_group(one)], config)
-        except OmegaConfBaseException as error:
-            raise ConfigCompositionException from error
+        self._set(config, [one for one in overrides if not self._is_group(one)])
         task = config.hydra.overrides.task
         task.clear()
         for word in words:
             task.append(word)
-        naming = config.hydra.job.config.override_dirname
-        config.hydra.job.override_dirname = get_overrides_dirname(
-            overrides=overrides, kv_sep=naming.kv_sep, item_sep=naming.item_sep, exclude_keys=naming.exclude_keys
-        )
+        _name(config, overrides)
         return config
+
+    def borrow(self, words: Sequence[str]) -> DictConfig:
+        """The same to look at only, and to give a number to: the next call may change it.
+
+        Jobs that give values to the same keys take the same configuration one after the other.
+        """
+        overrides = [self._parsed(word) for word in words]
+        if any(self._is_special(one) or not (self._is_group(one) or _replaces(one)) for one in overrides):
+            return self.compose(words)
+        pairs = zip(words, overrides, strict=True)
+        kind = tuple(word if self._is_group(one) else one.key_or_group for word, one in pairs)
+        lent = self._lent.pop(kind, None)
+        if lent is None:
+            config = self.compose(words)
+            lent = _Lent(config, list(words), config.hydra.sweep._get_node("subdir")._value())
+        else:
+            self._turn(lent, words, overrides)
+        self._lent[kind] = lent
+        if len(self._lent) > MOST_LENT:
+            self._lent.pop(next(iter(self._lent)))  # nobody has asked for it for the longest time
+        return lent.config
+
+    def _turn(self, lent: "_Lent", words: Sequence[str], overrides: list[Override]) -> None:
+        """Make a configuration that of the next job of its kind."""
+        put(lent.config.hydra.sweep, "subdir", lent.subdir)
+        changed = [at for at, word in enumerate(words) if word != lent.words[at]]
+        if not changed:
+            return
+        # also what follows the first one, and may be about the same key
+        self._set(lent.config, [one for one in overrides[changed[0] :] if not self._is_group(one)])
+        for at in changed:
+            put(lent.config.hydra.overrides.task, at, words[at])
+        _name(lent.config, overrides)
+        lent.words[:] = words
+
+    def _set(self, config: DictConfig, overrides: Sequence[Override]) -> None:
+        try:
+            self._loader._apply_overrides_to_config(overrides, config)
+        except OmegaConfBaseException as error:
+            raise ConfigCompositionException from error
 
     def _by_hydra(self, words: Sequence[str]) -> DictConfig:
         loader = type(self._loader)  # the instance may be told to do nothing
@@ -109,6 +153,19 @@ class Compositions:
     @cached_property
     def _once(self) -> "_ReadOnce":
         return _ReadOnce(self._loader.repository)
+
+
+def _replaces(override: Override) -> bool:
+    """Whether a word does nothing but put a single value in the place of another."""
+    return not override.is_add() and isinstance(override.value(), str | int | float | None)
+
+
+def _name(config: DictConfig, overrides: list[Override]) -> None:
+    naming = config.hydra.job.config.override_dirname
+    name = get_overrides_dirname(
+        overrides=overrides, kv_sep=naming.kv_sep, item_sep=naming.item_sep, exclude_keys=naming.exclude_keys
+    )
+    put(config.hydra.job, "override_dirname", name)
 
 
 class _Groups:
@@ -181,134 +238,3 @@ def unpacked(content: bytes) -> DictConfig:
     """The configuration again."""
     config: DictConfig = pickle.loads(zlib.decompress(content))
     return config
-
-
-def give_number(config: DictConfig, index: int, directory: str, subdir: str | None = None) -> None:
-    """Make ``config`` that of job number ``index`` of the sweep in ``directory``."""
-    with read_write(config.hydra), open_dict(config.hydra):
-        config.hydra.job.id = f"{config.hydra.job.name}_{index}"
-        config.hydra.job.num = index
-        config.hydra.sweep.dir = directory
-        if subdir is not None:
-            config.hydra.sweep.subdir = subdir
-
-
-def folder_of(config: DictConfig) -> str:
-    """The output directory of a job below that of the sweep."""
-    with _current(config):
-        return str(OmegaConf.select(config, "hydra.sweep.subdir"))
-
-
-def identity(config: DictConfig, ignore: Sequence[str]) -> str:
-    """Hash of what a job computes: its resolved configuration without output paths, dates and keys to ``ignore``."""
-    with _nowhere(config), _current(config), _timeless():
-        content = _container({key: config._get_node(key) for key in config if key != "hydra"})
-    for key in ignore:
-        _remove(content, key.split("."))
-    return hashlib.sha256(json.dumps(content, sort_keys=True, default=str).encode()).hexdigest()[:16]
-
-
-def swept_keys(jobs: Sequence[Sequence[str]]) -> set[str]:
-    """Keys of which the jobs have different values.
-
-    Examples
-    --------
-    >>> swept_keys([["a=1", "+b.c=1"], ["a=2", "+b.c=1"]])
-    {'a'}
-    """
-    values: dict[str, set[str]] = {}
-    for words in jobs:
-        for word in words:
-            key, _, value = word.lstrip("+~").partition("=")
-            values.setdefault(key.partition("@")[0].replace("/", "."), set()).add(value)
-    return {key for key, found in values.items() if len(found) > 1}
-
-
-def not_swept(ignore: Sequence[str], jobs: Sequence[Sequence[str]]) -> list[str]:
-    """Keys that do not belong to the identity of these jobs: not those by which they differ.
-
-    Examples
-    --------
-    >>> not_swept(["engine", "cluster"], [["engine.threads=1"], ["engine.threads=2"]])
-    ['cluster']
-    """
-    swept = swept_keys(jobs)
-    return [key for key in ignore if not any(f"{other}.".startswith(f"{key}.") for other in swept)]
-
-
-@contextmanager
-def _nowhere(config: DictConfig) -> Iterator[None]:
-    """Let a configuration not know where and as which job it runs; copying it would take longer than all the rest."""
-    hydra: Any = config.hydra
-    replaced: list[tuple[Any, str, Any]] = [
-        (hydra.job, "id", PLACEHOLDER),
-        (hydra.job, "num", 0),
-        (hydra.sweep, "dir", PLACEHOLDER),
-        (hydra.sweep, "subdir", PLACEHOLDER),
-        (hydra.run, "dir", PLACEHOLDER),
-        (hydra.runtime, "output_dir", PLACEHOLDER),
-    ]
-    before = [(node, key, node._get_node(key)._value()) for node, key, _ in replaced]  # interpolations as they are
-    _assign(hydra, replaced)
-    try:
-        yield
-    finally:
-        _assign(hydra, before)
-
-
-def _assign(hydra: DictConfig, values: Sequence[tuple[Any, str, Any]]) -> None:
-    with read_write(hydra), open_dict(hydra):
-        for node, key, value in values:
-            node[key] = value
-
-
-@contextmanager
-def _current(config: DictConfig) -> Iterator[None]:
-    """Let ``${hydra:...}`` mean this configuration."""
-    singleton: Any = HydraConfig.instance()
-    before = singleton.cfg
-    singleton.cfg = config  # set_config would copy it
-    try:
-        yield
-    finally:
-        singleton.cfg = before
-
-
-@contextmanager
-def _timeless() -> Iterator[None]:
-    """Let ``${now:...}`` mean nothing."""
-    resolvers: dict[str, Any] = DictConfig._resolvers
-    before = resolvers.pop("now", None)
-    OmegaConf.register_new_resolver("now", lambda _pattern: PLACEHOLDER)
-    try:
-        yield
-    finally:
-        OmegaConf.clear_resolver("now")
-        if before is not None:
-            resolvers["now"] = before
-
-
-def _container(nodes: dict[Any, Any]) -> dict[str, Any]:
-    found = {}
-    for key, node in nodes.items():
-        value = node
-        if OmegaConf.is_config(node):
-            try:
-                value = OmegaConf.to_container(node, resolve=True)
-            except OmegaConfBaseException:  # what a job never looks at need not have a value
-                value = OmegaConf.to_container(node, resolve=False)
-        elif node is not None:
-            try:
-                value = node._maybe_dereference_node(throw_on_resolution_failure=True)._value()
-            except OmegaConfBaseException:
-                value = node._value()
-        found[str(key)] = value
-    return found
-
-
-def _remove(content: dict[str, Any], path: list[str]) -> None:
-    for key in path[:-1]:
-        content = content.get(key, {})
-        if not isinstance(content, dict):
-            return
-    content.pop(path[-1], None)

@@ -15,10 +15,11 @@ from hydra import version
 from hydra.core.hydra_config import HydraConfig
 from hydra.core.utils import JobReturn, JobRuntime, JobStatus, _flush_loggers, configure_log, env_override
 from hydra.types import HydraContext, TaskFunction
-from omegaconf import DictConfig, ListConfig, OmegaConf, open_dict, read_write
+from omegaconf import DictConfig, OmegaConf, open_dict, read_write
 from omegaconf._utils import OmegaConfDumper
 
 from hydra_dask.compose import unpacked
+from hydra_dask.plain import values
 
 
 class _Dumper(getattr(yaml, "CDumper", yaml.Dumper)):  # type: ignore[misc]
@@ -44,7 +45,7 @@ def run_job(task: TaskFunction, content: bytes, context: HydraContext) -> JobRet
         with read_write(task_config), open_dict(task_config):
             del task_config["hydra"]
         returned = JobReturn(cfg=task_config, hydra_cfg=hydra_config)
-        returned.overrides = _plain(config.hydra.overrides.task)
+        returned.overrides = values(config.hydra.overrides.task)
         Path(folder).mkdir(parents=True, exist_ok=True)
         if moves:
             os.chdir(folder)
@@ -101,15 +102,15 @@ def to_yaml(config: Any) -> str:
     >>> to_yaml(config) == OmegaConf.to_yaml(config)
     True
     """
-    text: str = yaml.dump(_plain(config), Dumper=_Dumper, default_flow_style=False, allow_unicode=True, sort_keys=False)
+    found = _named(values(config))
+    text: str = yaml.dump(found, Dumper=_Dumper, default_flow_style=False, allow_unicode=True, sort_keys=False)
     return text
 
 
-def _plain(node: Any) -> Any:
-    """A node as plain values, interpolations as they are; ``OmegaConf.to_container`` asks much more of each."""
-    value = node._value()
-    if isinstance(value, dict):
-        return {key.name if isinstance(key, Enum) else key: _plain(entry) for key, entry in value.items()}
-    if isinstance(node, ListConfig) and isinstance(value, list):
-        return [_plain(entry) for entry in value]
-    return value.name if isinstance(value, Enum) else value
+def _named(found: Any) -> Any:
+    """Plain values as YAML has them: members of enumerations by their names."""
+    if isinstance(found, dict):
+        return {_named(key): _named(entry) for key, entry in found.items()}
+    if isinstance(found, list):
+        return [_named(entry) for entry in found]
+    return found.name if isinstance(found, Enum) else found

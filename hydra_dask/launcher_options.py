@@ -36,8 +36,8 @@ class DaskLauncherConf:
     # Keys that say how a job is run and not what it computes: with other values it is still the same job
     ignore: list[str] = field(default_factory=list)
 
-    # Function, as package.module.name, that is given the configuration of each job before anything starts; what it
-    # raises refuses the sweep, and what it returns says which jobs are alike
+    # Function, as package.module.name, that is given the configuration of each job, to look at, before anything starts;
+    # what it raises refuses the sweep, and what it returns says which jobs are alike
     check: str | None = None
 
     # Function that is given, in this process and before the first job starts, one configuration and the number of jobs

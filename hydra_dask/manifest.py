@@ -9,7 +9,7 @@ import os
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import dataclass, field, fields
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -71,7 +71,7 @@ class Manifest:
     def save(self) -> None:
         """Write ``manifest.json``."""
         head = {"format": FORMAT, "command": self.command, "cwd": self.cwd, "created": self.created}
-        write_json(self.directory / MANIFEST, head | {"jobs": [asdict(job) for job in self.jobs]})
+        write_json(self.directory / MANIFEST, head | {"jobs": [vars(job) for job in self.jobs]})
         self._saved = time.monotonic()
 
     def save_soon(self) -> None:

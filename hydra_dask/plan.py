@@ -8,16 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import DictConfig
 
-from hydra_dask.compose import (
-    Compositions,
-    folder_of,
-    give_number,
-    identity,
-    not_swept,
-    packed,
-)
+from hydra_dask.compose import Compositions, packed
+from hydra_dask.identity import folder_of, give_number, identity, not_swept
 from hydra_dask.manifest import (
     RECORDS,
     TO_DO,
@@ -28,6 +22,7 @@ from hydra_dask.manifest import (
     now,
     read_manifest,
 )
+from hydra_dask.plain import values
 
 
 @dataclass(frozen=True)
@@ -81,7 +76,7 @@ class Planner:
         ignore = not_swept(self._ignore, batch)
         plan = Plan([], [], {}, {}, [])
         for number, overrides in enumerate(watched(batch), first):
-            config = compositions.compose(overrides)
+            config = compositions.borrow(overrides)
             job = self._find(identity(config, ignore), config, number)
             plan.jobs.append(job)
             if job.status not in TO_DO:
@@ -102,7 +97,7 @@ class Planner:
             give_number(config, job.index, self._sweep_dir, job.folder)
             return job
         index, folder = self._place(config, number)
-        overrides = [str(word) for word in OmegaConf.to_container(config.hydra.overrides.task) or ()]
+        overrides = [str(word) for word in values(config.hydra.overrides.task)]
         log = os.path.join(folder, f"{config.hydra.job.name}.log")
         job = Job(id, index, folder, overrides, log=log)
         self._manifest.jobs.append(job)

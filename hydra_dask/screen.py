@@ -15,7 +15,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from hydra_dask.compose import swept_keys
+from hydra_dask.identity import swept_keys
 from hydra_dask.manifest import DONE, FAILED, RUNNING, WAITING, Job
 
 PROGRESS = "progress.json"  # what a job may write into its folder: {"text": ..., "fraction": 0..1}

@@ -18,8 +18,9 @@ from hydra.utils import get_method
 from omegaconf import DictConfig, OmegaConf
 
 from hydra_dask.cluster import Cluster, LocalWorkers, fork_server
-from hydra_dask.compose import Compositions, give_number, swept_keys, unpacked
+from hydra_dask.compose import Compositions, unpacked
 from hydra_dask.errors import Interrupted, JobDied, SweepError
+from hydra_dask.identity import give_number, swept_keys
 from hydra_dask.launcher_options import DaskLauncherConf
 from hydra_dask.manifest import DONE, RUNNING, TO_DO, WAITING, Job, Manifest, only_driver, read_record
 from hydra_dask.options import cluster_of, waits, with_logs

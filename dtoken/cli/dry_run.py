@@ -13,7 +13,7 @@ from dtoken.config.hydra import settings_of
 from dtoken.engine.rows.memory import PYTHON
 from dtoken.sweep.estimate import Estimate, estimate
 from hydra_dask.cluster import Cluster, Jobs
-from hydra_dask.compose import swept_keys
+from hydra_dask.identity import swept_keys
 from hydra_dask.manifest import Job
 from hydra_dask.screen import plural, short
 

@@ -2,20 +2,21 @@
 
 from typing import Any
 
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import DictConfig
 
 from dtoken.config.settings import Settings, settings_from
 from dtoken.errors import InputError
+from hydra_dask.plain import resolved
 
 
 def settings_of(config: DictConfig, hydra: Any = None) -> Settings:
     """The settings that a composed configuration stands for; ``hydra`` is its ``hydra`` node, where it is apart."""
     hydra = config.hydra if hydra is None else hydra
     values: dict[str, Any] = {
-        key: _plain(config._get_node(key)) for key in config if isinstance(key, str) and key != "hydra"
+        key: resolved(node) for key, node in config._value().items() if isinstance(key, str) and key != "hydra"
     }
-    given = [override.lstrip("+~").partition("=")[0] for override in hydra.overrides.task]
-    return settings_from(values, dict(hydra.runtime.choices), given)
+    given = [override.lstrip("+~").partition("=")[0] for override in resolved(hydra.overrides.task)]
+    return settings_from(values, resolved(hydra.runtime.choices), given)
 
 
 def settings_to_run(config: DictConfig, hydra: Any = None) -> Settings:
@@ -23,9 +24,3 @@ def settings_to_run(config: DictConfig, hydra: Any = None) -> Settings:
     if config.theory == "only":
         raise InputError("theory=only is in a configuration file; give it on the command line")
     return settings_of(config, hydra)
-
-
-def _plain(node: Any) -> Any:
-    if OmegaConf.is_config(node):
-        return OmegaConf.to_container(node, resolve=True, throw_on_missing=False)
-    return node._value() if node is not None else None

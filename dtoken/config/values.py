@@ -8,6 +8,7 @@ import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import MISSING, fields
 from difflib import get_close_matches
+from functools import cache
 from pathlib import Path
 from types import NoneType, UnionType
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
@@ -75,7 +76,7 @@ def construct(
     """
     keys = [field.name for field in fields(kind) if field.init and field.name not in hidden]  # type: ignore[arg-type]
     check_keys(given, keys, where, name)
-    hints = get_type_hints(kind)
+    hints = _hints(kind)
     values = {}
     for field in fields(kind):  # type: ignore[arg-type]
         if field.name not in keys:
@@ -87,6 +88,9 @@ def construct(
         elif required:
             raise InputError(f"{where}={name} needs {where}.{field.name}; give {where}.{field.name}=VALUE")
     return kind(**values, **fixed)
+
+
+_hints = cache(get_type_hints)  # evaluates annotations, which takes longer than all the rest
 
 
 def check_keys(given: Iterable[str], allowed: Sequence[str], where: str, name: str) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 from dtoken.errors import InputError
 from dtoken.sweep.submit import LOG, submission
-from hydra_dask.compose import swept_keys
+from hydra_dask.identity import swept_keys
 from hydra_dask.manifest import (
     RUNNING,
     TO_DO,

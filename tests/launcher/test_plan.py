@@ -16,7 +16,8 @@ from hydra.types import HydraContext, RunMode
 from omegaconf import DictConfig, OmegaConf
 
 from hydra_dask.cluster import Jobs, Scheduler
-from hydra_dask.compose import Compositions, identity
+from hydra_dask.compose import Compositions
+from hydra_dask.identity import give_number, identity
 from hydra_dask.manifest import (
     DONE,
     Job,
@@ -49,7 +50,7 @@ class Fixed:
     def __init__(self, subdir: str = SUBDIR) -> None:
         self.subdir = subdir
 
-    def compose(self, words: list[str]) -> DictConfig:
+    def borrow(self, words: list[str]) -> DictConfig:
         return composed({"a": words[0], "here": "${hydra:runtime.output_dir}"}, list(words), self.subdir)
 
 
@@ -201,15 +202,54 @@ def test_jobs_are_composed_as_hydra_composes_them(loader: ConfigLoaderImpl, tmp_
     assert "_compose_config_from_defaults_list" not in vars(loader)
 
 
+def test_borrowed_configurations_are_those_of_their_jobs(loader: ConfigLoaderImpl) -> None:
+    master = loader.load_configuration("config", ["hydra.sweep.dir=all"], RunMode.MULTIRUN)
+    compositions = Compositions(HydraContext(loader, Callbacks()), master)
+    one = [
+        ["method=slow", f"seed={seed}", f"method.tokens={tokens}"] for seed in (1, 2) for tokens in (3, "many", "null")
+    ]
+    other = [["seed=${nodes}", "place=there", "seed=5"], ["seed=4", "place=there", "seed=${nodes}"], ["++new=1"]]
+    more = [
+        ["+mine=1"],
+        ["+mine=2"],
+        ["method={name: x}"],
+        ["method={tokens: 2}"],
+        ["++new=[1,2]"],
+        ["++new=2"],
+        ["~seed"],
+    ]
+    seen = set()
+    for number, words in enumerate([*one, *other, *more, *reversed(one), *other]):
+        found, expected = compositions.borrow(words), loader.load_sweep_config(master, words)
+        for config in (found, expected):
+            give_number(config, number, "all")
+        assert OmegaConf.to_yaml(found) == OmegaConf.to_yaml(expected)
+        assert found == expected
+        give_number(found, number, "all", "a folder of its own")  # must not show in the next one
+        seen.add(id(found))
+    assert len(seen) < len(one) + len(other) + len(more)  # they are lent again and again
+
+
+def test_only_so_many_configurations_are_kept(loader: ConfigLoaderImpl, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("hydra_dask.compose.MOST_LENT", 2)
+    master = loader.load_configuration("config", [], RunMode.MULTIRUN)
+    compositions = Compositions(HydraContext(loader, Callbacks()), master)
+    kinds = [["seed=1"], ["nodes=1"], ["method=fast"]]
+    first, second, third = (compositions.borrow(words) for words in kinds)
+    assert compositions.borrow(kinds[2]) is third
+    assert compositions.borrow(kinds[1]) is second
+    assert compositions.borrow(kinds[0]) is not first
+
+
 def test_a_wrong_job_is_refused_in_the_words_of_hydra(loader: ConfigLoaderImpl) -> None:
     master = loader.load_configuration("config", [], RunMode.MULTIRUN)
     compositions = Compositions(HydraContext(loader, Callbacks()), master)
     for words in (["method=none"], ["seeds=1"], ["+seed=1"], ["seed=1,2"], ["method={name: x}", "method.no=1"]):
         with pytest.raises(ConfigCompositionException) as plain:
             loader.load_sweep_config(master, words)
-        for _ in range(2):
+        for way in (compositions.compose, compositions.borrow):
             with pytest.raises(ConfigCompositionException) as found:
-                compositions.compose(words)
+                way(words)
             assert str(found.value) == str(plain.value)
 
 

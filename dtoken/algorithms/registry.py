@@ -9,6 +9,7 @@ import re
 from difflib import get_close_matches
 from importlib import import_module
 from pathlib import Path
+from traceback import extract_tb
 from typing import Any
 
 from dtoken.errors import InputError
@@ -48,4 +49,10 @@ def method_class(name: str) -> type[Any]:
         found: type[Any] = getattr(import_module(module), attribute)
     except (ImportError, AttributeError) as error:
         raise InputError(f"algorithm._target_={name} cannot be imported ({error})") from None
+    except Exception as error:  # in the user's own file
+        place = extract_tb(error.__traceback__)[-1]
+        where = f"{place.filename}:{place.lineno}"
+        raise InputError(
+            f"algorithm._target_={name} cannot be imported ({where}: {type(error).__name__}: {error})"
+        ) from error
     return found

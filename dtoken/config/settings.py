@@ -1,12 +1,13 @@
 """All settings of a run as one value, however they were given."""
 
 from collections.abc import Collection, Mapping
-from dataclasses import asdict, dataclass, field, fields, is_dataclass
+from dataclasses import asdict, dataclass, field, fields
 from difflib import get_close_matches
 from fractions import Fraction
 from pathlib import Path
 from typing import Any, Literal, cast
 
+from dtoken.algorithms.checks import check_class, check_parts
 from dtoken.algorithms.contract import Method
 from dtoken.algorithms.registry import METHODS, method_class
 from dtoken.config.sections import (
@@ -38,9 +39,6 @@ from hydra_dask.cluster import CLUSTERS, Cluster, LocalWorkers
 
 RUN_KEYS = ("data", "nodes", "partition", "problem", "graph", "algorithm", "engine", "cluster", "seed", *SECTIONS)
 ROOT_KEYS = (*RUN_KEYS, "theory")  # which is what the command does, not part of the run
-METHOD_PARTS = (
-    *("token_start", "constants", "law", "schedule", "costs", "states", "begin", "models", "local", "visit", "blocks"),
-)
 # A run may go on with others of these.
 FREE = ("stop", "engine", "cluster", "checkpoint", "data.store", "data.scratch", "record.accuracies")
 
@@ -247,6 +245,8 @@ def _fraction(value: Any) -> Any:
 
 def _method(value: Any) -> Method:
     if not isinstance(value, str | Mapping):
+        check_class(type(value), f"algorithm={type(value).__name__}")
+        check_parts(value, f"algorithm={type(value).__name__}")
         return cast(Method, value)
     keys: dict[str, Any] = {"_target_": value} if isinstance(value, str) else dict(value)
     target = str(keys.pop("_target_", "tvr"))
@@ -254,14 +254,12 @@ def _method(value: Any) -> Method:
     name = next(
         (name for name in METHODS if target in (name, f"dtoken.algorithms.{name}.{METHODS[name]}")), kind.__name__
     )
-    if not (isinstance(kind, type) and is_dataclass(kind)):
-        raise InputError(f"algorithm._target_={target} is not a dataclass; see docs/add-a-method.md")
+    check_class(kind, f"algorithm._target_={target}")
     for key, reason in getattr(kind, "refuses", {}).items():
         if key in keys:
             raise InputError(f"algorithm.{key}={show(keys[key])} is not for {name}: {reason}")
     method = construct(kind, keys, "algorithm", name)
-    if lacking := [part for part in METHOD_PARTS if not hasattr(method, part)]:
-        raise InputError(f"algorithm._target_={target} is not a method: it has no {lacking[0]}")
+    check_parts(method, f"algorithm._target_={target}")
     return cast(Method, method)
 
 

@@ -18,6 +18,7 @@ from threading import Event
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 import numpy as np
+from numba.core.errors import NumbaError
 from numpy.typing import NDArray
 
 from dtoken.algorithms.contract import Arrays, Method, Models, Origin, Vector
@@ -29,10 +30,18 @@ from dtoken.engine.placement import balanced_groups
 from dtoken.engine.rows.node_rows import NodeRows
 from dtoken.engine.rows.pieces import Piece, PlannedPiece, RowPieces, Step, cut
 from dtoken.engine.rows.row_cache import RowCache
-from dtoken.errors import RunError
+from dtoken.errors import InputError, RunError
 from dtoken.schedule.events import Events, no_events
 
 T = TypeVar("T")
+
+
+def _reason(error: Exception) -> str:
+    """The lines of an error of numba that say what is wrong, and where."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    told = next((line for line in lines if not line.startswith("Failed in")), lines[0])
+    place = next((line.rstrip(":") for line in lines if line.startswith("File ")), "")
+    return f"{told} ({place})" if place else told
 
 
 class Courier(Protocol):
@@ -246,7 +255,10 @@ class Runner:
         state = (self._c, self.rows, self.nodes, self.tokens)
         while not failed.is_set():
             began = time.perf_counter()
-            status = self._run(plan, *state, self.ready, cursor, self._courier.patience)
+            try:
+                status = self._run(plan, *state, self.ready, cursor, self._courier.patience)
+            except NumbaError as error:
+                raise InputError(f"the steps of {self._method.name} cannot be compiled: {_reason(error)}") from error
             tally.busy += time.perf_counter() - began
             if status == LEAVING:
                 self._send_after(plan, int(cursor[0]) - 1, tally)

@@ -82,6 +82,15 @@ def host(shards: Shards, nodes: Sequence[int], loss: Loss, blocks: Blocks = SING
     return HostedRows(data, indices, start[:-1], start[1:], y, q, first, w, shards.d, code, c, blocks.rows)
 
 
+def sizes_only(hosted: int, rows: int, features: int) -> HostedRows:
+    """Rows of the right number, which take no memory."""
+    floats, integers = np.zeros(1), np.zeros(1, np.int64)
+    per_row, places = np.broadcast_to(floats, rows), np.broadcast_to(integers, rows)
+    first, w = np.broadcast_to(integers, hosted + 1), np.broadcast_to(floats, hosted)
+    none, no_index = np.empty(0), np.empty(0, np.uint32)
+    return HostedRows(none, no_index, places, places, per_row, per_row, first, w, features, 0, 0.0, 1)
+
+
 @compiled
 def add_values(rows: HostedRows, first: int, stop: int, theta: NDArray[np.float64], total: NDArray[np.float64]) -> None:
     """Add the losses of the rows from ``first`` to before ``stop`` to the compensated pair ``total``."""

@@ -117,7 +117,7 @@ def test_own_method_refuses_keys_of_others(own_method: str) -> None:
 def test_class_that_is_no_method_is_refused() -> None:
     with pytest.raises(InputError, match=r"algorithm._target_=pathlib.Path is not a dataclass"):
         make_settings(algorithm="pathlib.Path")
-    with pytest.raises(InputError, match=r"is not a method: it has no token_start"):
+    with pytest.raises(InputError, match=r"is not a method: it lacks name, draws_samples"):
         make_settings(algorithm="dtoken.engine.loop.run.Stop")
 
 

@@ -112,7 +112,7 @@ def test_what_is_not_a_method_is_refused(here: Path, capsys: pytest.CaptureFixtu
     assert command("algorithm._target_=pathlib.Path") == 2
     assert "algorithm._target_=pathlib.Path is not a dataclass; see docs/add-a-method.md" in capsys.readouterr().err
     assert command("algorithm._target_=dtoken.schedule.clock.TimeModel") == 2
-    assert "is not a method: it has no token_start" in capsys.readouterr().err
+    assert "is not a method: it lacks name, draws_samples" in capsys.readouterr().err
     assert command("algorithm._target_=no_such_module.Method") == 2
     assert "cannot be imported" in capsys.readouterr().err
 

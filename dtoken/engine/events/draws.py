@@ -6,6 +6,7 @@ from itertools import pairwise
 import numpy as np
 
 from dtoken.algorithms.contract import Arrays, Method, Vector
+from dtoken.errors import InputError
 from dtoken.problem.hosted import HostedRows
 from dtoken.schedule.samples import Samples, no_samples, uniform_samples, weighted_samples
 
@@ -24,6 +25,14 @@ def drawn_samples(method: Method, c: Arrays, norms: Sequence[Vector], scale: Vec
     for q, factor in zip(norms, scale, strict=True):
         used = np.flatnonzero(q > 0)
         counted.append((used * method.blocks.rows).astype(np.int32))  # the number of the sample's first row
-        weights.append(method.weights(c, factor * q[used]))
+        weights.append(_checked(method, method.weights(c, factor * q[used]), len(used)))
     drawn = [w for w in weights if w is not None]
     return weighted_samples(counted, drawn) if drawn else uniform_samples(counted)
+
+
+def _checked(method: Method, weights: Vector | None, samples: int) -> Vector | None:
+    if weights is None or (np.shape(weights) == (samples,) and np.isfinite(weights).all() and (weights > 0).all()):
+        return weights
+    raise InputError(
+        f"{type(method).__name__}.weights must give each of a node's {samples} samples a positive number, or be None"
+    )

@@ -7,6 +7,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from dtoken.algorithms.checks import check_fit
 from dtoken.algorithms.contract import Arrays, Facts, Method, Origin
 from dtoken.engine.events.draws import drawn_samples
 from dtoken.errors import InputError
@@ -89,7 +90,9 @@ def prepare(problem: FiniteSum, method: Method, walk: Walk, time: TimeModel, see
     facts = gather_facts(problem, walk, method.blocks)
     _check_condition(facts)
     constants = method.constants(facts)
-    law, costs = method.law(constants, facts), exact_costs(problem, method, constants, facts)
+    law = method.law(constants, facts)
+    check_fit(method, constants, facts, law, method.costs(facts))
+    costs = exact_costs(problem, method, constants, facts)
     best = optimum(problem)
     bound = _bound(method, constants, facts, problem, best)
     return Experiment(problem, method, walk, facts, constants, law, costs, time, seed, best, bound)

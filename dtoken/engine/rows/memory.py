@@ -11,13 +11,12 @@ from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
-import numpy as np
-
+from dtoken.algorithms.checks import check_states
 from dtoken.algorithms.contract import Method
 from dtoken.data.row_files import ENTRY_BYTES
 from dtoken.engine.rows.row_cache import table_bytes, unit_rows
 from dtoken.errors import InputError
-from dtoken.problem.hosted import HostedRows
+from dtoken.problem.hosted import sizes_only
 
 MB = 1e6
 BUFFERS = 16_000_000  # events of three segments, and the plans made from them
@@ -121,7 +120,12 @@ def memory_need(
     """
     rows, hosted = sum(node_rows), len(node_rows)
     make: Any = method.states  # constants are not known yet; a state needs no more of them than n
-    states = make(SimpleNamespace(n=n), _sizes_only(hosted, rows, features))
+    try:
+        states = make(SimpleNamespace(n=n), sizes_only(hosted, rows, features))
+    except AttributeError as error:
+        used = f"{type(method).__name__}.states uses the constant {error.name}"
+        raise InputError(f"{used}, but memory is counted before constants are known; use c.n alone") from None
+    check_states(states, hosted, rows, len(method.token_start(n)), type(method).__name__)
     kept = sum(array.nbytes for state in states for array in state)
     if getattr(method, "start_from", None) is not None:
         kept += 8 * (rows + (hosted + len(method.token_start(n))) * features)  # the origin
@@ -134,15 +138,6 @@ def memory_need(
     largest = of_unit if by_units else max(node_nonzeros, default=0)
     tables = math.ceil((table_bytes(unit) + drawn) * rows)
     return MemoryNeed(hosted, features, rows, sum(node_nonzeros), largest, kept + copies, tables, by_units)
-
-
-def _sizes_only(hosted: int, rows: int, features: int) -> HostedRows:
-    """Rows of the right number, which take no memory."""
-    floats, integers = np.zeros(1), np.zeros(1, np.int64)
-    per_row, places = np.broadcast_to(floats, rows), np.broadcast_to(integers, rows)
-    first, w = np.broadcast_to(integers, hosted + 1), np.broadcast_to(floats, hosted)
-    none, no_index = np.empty(0), np.empty(0, np.uint32)
-    return HostedRows(none, no_index, places, places, per_row, per_row, first, w, features, 0, 0.0, 1)
 
 
 def parse_memory(key: str, value: int | float | str | None) -> int | None:

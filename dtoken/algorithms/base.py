@@ -15,12 +15,14 @@ from dtoken.problem.blocks import SINGLE_ROWS, Blocks
 from dtoken.problem.finite_sum import FiniteSum
 from dtoken.problem.hosted import HostedRows
 from dtoken.schedule.clock import Costs
+from dtoken.schedule.permuted import Order
 from dtoken.schedule.stream import Drawn, Law, Schedule, first_start
 from dtoken.theory.bounds import allowed_deviation
 from dtoken.theory.promise import PROVED, Promise
 
 SMOOTHNESS = ("theory", "batch", "factor")
-SAMPLING = ("uniform", "importance")
+SAMPLING = ("uniform", "importance", "permuted")
+BUCKET_ROWS = 32
 P_COMM = ("balanced", "auto")
 JUMPS = ("auto", "proved")
 MOST_JUMPS = 10**6  # before a visit; all of them are drawn ahead
@@ -171,16 +173,39 @@ class SamplingMethod(SmoothMethod):
     smoothness, factor
         As for all methods.
     sampling
-        ``importance``: samples with a larger L_ij are drawn more often; ``uniform``: all alike.
+        ``importance``: samples with a larger L_ij are drawn more often; ``uniform``: all alike; ``permuted``: every
+        node goes through its samples in a fresh random order each epoch.
+    bucket_rows
+        Of ``permuted``: so many consecutive rows come one after the other, in buckets whose order is random.
     """
 
     sampling: str = "importance"
+    bucket_rows: int = BUCKET_ROWS
 
     draws_samples = True
 
     def __post_init__(self) -> None:
         super().__post_init__()
         check_choice("sampling", self.sampling, SAMPLING)
+        check_buckets(self.bucket_rows, self.sampling)
+
+    @property
+    def permuted(self) -> bool:
+        """Whether nodes go through their samples in order."""
+        return self.sampling == "permuted"
+
+    def order(self, facts: Facts) -> Order | None:
+        """In which order, if they do."""
+        if not self.permuted:
+            return None
+        return Order(facts.samples, max(1, self.bucket_rows // self.blocks.rows))
+
+    def promised(self, rate: float, basis: str, paper_rate: float | None = None) -> Promise:
+        """Theorems have independent draws."""
+        found = super().promised(rate, basis, paper_rate)
+        if self.permuted and found.basis.startswith(PROVED):
+            return found._replace(basis="observed: the rate is proved for independent draws, not for permuted samples")
+        return found
 
     @property
     def importance(self) -> bool:
@@ -190,6 +215,16 @@ class SamplingMethod(SmoothMethod):
     def costs(self, facts: Facts) -> Costs:
         """One gradient a local step."""
         return Costs(np.ones(facts.n, np.int64), np.zeros(facts.n, np.int64))
+
+
+def check_buckets(bucket_rows: int, sampling: str) -> None:
+    """Refuse buckets that make no sense."""
+    if bucket_rows < 1:
+        raise InputError(f"algorithm.bucket_rows={bucket_rows}, but a bucket has at least one row")
+    if bucket_rows != BUCKET_ROWS and sampling != "permuted":
+        raise InputError(
+            f"algorithm.bucket_rows={bucket_rows} belongs to algorithm.sampling=permuted, not to {sampling}"
+        )
 
 
 class _Walks(Protocol):
@@ -292,9 +327,10 @@ class TokenMethod(Walking, SmoothMethod):
         return None if isinstance(self.p_comm, str) else self.p_comm
 
     def covered(self, facts: Facts) -> bool:
-        """Whether theorems cover the step sizes, and the visits: they are independent, or as good as that."""
+        """Whether theorems cover the step sizes, and the draws and visits: all independent, or as good as that."""
         known = getattr(self, "start", "zero") != "warm"  # how far the end of another run is from the optimum is not
-        return known and not self.heuristic and (facts.walk.iid or self.jumps == "proved")
+        independent = getattr(self, "sampling", "uniform") != "permuted"
+        return known and independent and not self.heuristic and (facts.walk.iid or self.jumps == "proved")
 
     def mixed_promise(self, rate: float, facts: Facts, paper_rate: float | None = None) -> Promise | None:
         """What holds for visits that are independent, or nearly so; None: they are not."""

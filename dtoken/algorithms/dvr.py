@@ -90,7 +90,10 @@ class DVR(Starting, SamplingMethod, Messenger):
     smoothness, factor, start, start_margin, start_from
         As for Token GD; sigma is in the place of sigma~.
     sampling
-        ``importance``: samples are drawn with probability proportional to 1 + L_ij / sigma; ``uniform``: all alike.
+        ``importance``: samples are drawn with probability proportional to 1 + L_ij / sigma; ``uniform``: all alike;
+        ``permuted``: every node goes through its samples in a fresh random order each epoch.
+    bucket_rows
+        As for TVR.
     """
 
     name = "dvr"
@@ -118,7 +121,8 @@ class DVR(Starting, SamplingMethod, Messenger):
 
     def schedule(self, c: DualGossip, facts: Facts, seed: int) -> Schedule:
         """Exchanges and local steps in random order."""
-        return RandomRounds(seed, c.p_comm, exchange(network(facts.walk.topology, self.name).neighbours), facts.n)
+        pattern = exchange(network(facts.walk.topology, self.name).neighbours)
+        return RandomRounds(seed, c.p_comm, pattern, facts.n, self.order(facts))
 
     def weights(self, c: DualGossip, L: Vector) -> Vector | None:
         """Sampling weights of a node's samples."""

@@ -90,7 +90,10 @@ class TAVR(Paired, SamplingMethod, TokenMethod):
     jumps
         Jumps of a token before it mixes with a node; ``auto``: until the walk has mixed, which TAVR needs.
     sampling
-        ``importance``: p_ij proportional to sqrt(1 + L_ij / sigma~); ``uniform``: all alike.
+        ``importance``: p_ij proportional to sqrt(1 + L_ij / sigma~); ``uniform``: all alike; ``permuted``: every node
+        goes through its samples in a fresh random order each epoch.
+    bucket_rows
+        As for TVR.
     continuized
         Steps ring at the points of a Poisson process instead of a step counter.
     unsafe
@@ -151,8 +154,8 @@ class TAVR(Paired, SamplingMethod, TokenMethod):
 
     def law(self, c: Accelerated, facts: Facts) -> Law:
         """Steps at regular times, or at the points of a Poisson process."""
-        jumps, unit = self.jumps_per_visit(c, facts), math.atanh(c.rho) / c.rho
-        return Law(self.tokens, c.p_comm, 0.0, c.p_node, jumps, continuized=self.continuized, unit=unit)
+        jumps, unit, order = self.jumps_per_visit(c, facts), math.atanh(c.rho) / c.rho, self.order(facts)
+        return Law(self.tokens, c.p_comm, 0.0, c.p_node, jumps, continuized=self.continuized, unit=unit, order=order)
 
     def weights(self, c: Accelerated, L: Vector) -> Vector | None:
         """Sampling weights of a node's samples."""

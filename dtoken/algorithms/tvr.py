@@ -76,7 +76,11 @@ class TVR(SamplingMethod, DualMethod):
     compute, interactions, interactions_anywhere, continuized, edges
         As for Token GD.
     sampling
-        ``importance``: samples are drawn with probability proportional to 1 + L_ij / sigma~; ``uniform``: all alike.
+        ``importance``: samples are drawn with probability proportional to 1 + L_ij / sigma~; ``uniform``: all alike;
+        ``permuted``: every node goes through its samples in a fresh random order each epoch.
+    bucket_rows
+        Of ``permuted``: so many consecutive rows come one after the other, in buckets whose order is random; of blocks
+        as many as have so many rows, at least one.
     block_rows
         Rows of a sample: a block of consecutive rows of a node is one f_ij.
     """
@@ -124,8 +128,17 @@ class TVR(SamplingMethod, DualMethod):
         """A local step picks a node, then a sample of it, so that p_ij comes out."""
         weights = facts.samples + c.importance * facts.sum_L / c.sigma_t
         nodes, jumps = weights / weights.sum(), self.jumps_per_visit(c, facts)
-        here = self.interactions
-        return Law(self.tokens, c.p_comm, c.p_meet, nodes, jumps, self.on_arrival, self.continuized, p_here=here)
+        return Law(
+            self.tokens,
+            c.p_comm,
+            c.p_meet,
+            nodes,
+            jumps,
+            self.on_arrival,
+            self.continuized,
+            p_here=self.interactions,
+            order=self.order(facts),
+        )
 
     def costs(self, facts: Facts) -> Costs:
         """A gradient for each row of a sample, a step that computes."""

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dtoken.schedule.events import DELIVER, LOAD, LOCAL, NO_SAMPLE, NONE, VISIT, Events, concatenate
+from dtoken.schedule.permuted import Order, in_order
 from dtoken.schedule.stream import SEGMENT_STEPS, Start
 
 Nodes = NDArray[np.int32]
@@ -100,6 +101,7 @@ class RandomRounds:
     p: float
     exchange: Events
     n: int
+    order: Order | None = None  # nodes go through their samples in permuted order; None: these are independent draws
 
     def segments(self, start: Start) -> Iterator[tuple[Events, Start]]:
         """Yield the events from ``start`` on, segment by segment."""
@@ -118,6 +120,7 @@ class RandomRounds:
             columns = Events(*(column[chosen] for column in patterns))
             local = ~exchanging[step]
             columns.draw[local] = draws[step[local], place[local]]
+            start = start._replace(used=in_order(columns, self.order, self.seed, start.used))
             events, start = _numbered(columns, start)
             yield events, start
 
@@ -130,4 +133,4 @@ def _numbered(events: Events, start: Start) -> tuple[Events, Start]:
     events = events._replace(at=start.at + np.arange(1.0, events.size + 1))
     moved = events.token[(events.kind == VISIT) | (events.kind == DELIVER)]
     taken = start.jumps + np.bincount(moved, minlength=len(start.jumps))
-    return events, Start(start.segment + 1, start.positions, taken, float(events.at[-1]))
+    return events, Start(start.segment + 1, start.positions, taken, float(events.at[-1]), start.used)

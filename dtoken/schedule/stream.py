@@ -2,8 +2,8 @@
 
 Events are drawn in segments of a fixed number of steps from Philox, a counter-based generator: the numbers of a segment
 depend on the seed and the segment's number only. What a segment inherits from the ones before it is a ``Start``: where
-the tokens are, how many jumps each has made, what the clock says. Nothing else is remembered, so any worker can produce
-any segment.
+the tokens are, how many jumps each has made, what the clock says, and, where nodes go through their samples in order
+(``permuted``), how many each has used. Nothing else is remembered, so any worker can produce any segment.
 """
 
 from collections.abc import Iterator
@@ -17,6 +17,7 @@ from dtoken.compiled import compiled
 from dtoken.graph.sampler import step
 from dtoken.graph.walks import Walk
 from dtoken.schedule.events import LOCAL, MEET, MOVE, NO_SAMPLE, NONE, VISIT, Events
+from dtoken.schedule.permuted import Order, in_order
 
 SEGMENT_STEPS = 1 << 16
 
@@ -34,6 +35,7 @@ class Law:
     continuized: bool = False  # steps ring at the points of a Poisson process of rate 1
     unit: float = 1.0  # otherwise step t (from 0) happens at (t + 1) * unit
     p_here: float = 0.0  # probability that a token that arrives where others are then mixes with one of them
+    order: Order | None = None  # nodes go through their samples in permuted order; None: these are independent draws
 
 
 class Start(NamedTuple):
@@ -43,6 +45,7 @@ class Start(NamedTuple):
     positions: NDArray[np.int64]  # (K,) node of each token
     jumps: NDArray[np.int64]  # (K,) jumps of each token so far: its clock on a graph that varies
     at: float  # time of the last step
+    used: NDArray[np.int64] = np.empty(0, np.int64)  # (n,) samples that each node has used; (0,): none, or no order
 
 
 class Schedule(Protocol):
@@ -111,8 +114,9 @@ class Drawn:
         )
         tables = _Tables(walk.iid, walk.n, walk.indptr, walk.neighbours, walk.cumulative, walk.hold)
         numbers = _Numbers(what, who, draw, jumps, here, at)
-        size = _expand(numbers, odds, tables, positions, taken, events)
-        return events.between(0, size), Start(start.segment + 1, positions, taken, float(at[-1]))
+        events = events.between(0, _expand(numbers, odds, tables, positions, taken, events))
+        used = in_order(events, law.order, self.seed, start.used)
+        return events, Start(start.segment + 1, positions, taken, float(at[-1]), used)
 
 
 def _empty(size: int) -> Events:

@@ -28,6 +28,7 @@ METHODS = {
     "token": lambda **settings: Token(**settings),
     "tvr-uniform": lambda **settings: TVR(sampling="uniform", **settings),
     "tvr-importance": lambda **settings: TVR(sampling="importance", **settings),
+    "tvr-permuted": lambda **settings: TVR(sampling="permuted", bucket_rows=2, **settings),
 }
 
 

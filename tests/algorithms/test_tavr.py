@@ -140,6 +140,7 @@ CASES = [
         (1, "importance", "batch"),
         (2, "uniform", "theory"),
         (4, "importance", "theory"),
+        (2, "permuted", "batch"),
     )
     for loss in ("logistic", "squared", "smooth_hinge")
 ]

@@ -24,6 +24,7 @@ DATA = {"kind": "synthetic", "rows": 240, "features": 12, "seed": 3}
 COMMON: dict[str, Any] = {"data": DATA, "nodes": 8, "sigma": 1e-2, "stop": {"passes": 12}, "record": {"events": True}}
 LAZY = {"kind": "ring", "walk": "lazy"}
 ZERO = {"start": "zero"}  # whatever the default is
+PERMUTED = {"sampling": "permuted", "bucket_rows": 4}
 CASES: dict[str, dict[str, Any]] = {
     "token": {"algorithm": {"_target_": "token", **ZERO}},
     "token, 3 tokens, on arrival": {"algorithm": {"_target_": "token", **ZERO, "tokens": 3, "compute": "on_arrival"}},
@@ -53,6 +54,9 @@ CASES: dict[str, dict[str, Any]] = {
     "extra": {"algorithm": "extra", "graph": "ring"},
     "nids": {"algorithm": "nids", "graph": "ring"},
     "dvr": {"algorithm": {"_target_": "dvr", **ZERO}, "graph": "ring"},
+    "tvr, permuted": {"algorithm": {"_target_": "tvr", **ZERO, "tokens": 2, **PERMUTED}},
+    "tavr, permuted": {"algorithm": {"_target_": "tavr", **ZERO, **PERMUTED}},
+    "dvr, permuted": {"algorithm": {"_target_": "dvr", **ZERO, **PERMUTED}, "graph": "ring"},
 }
 
 

@@ -9,6 +9,7 @@ from scipy import stats
 
 from dtoken.graph import build, walk
 from dtoken.schedule.events import KINDS, LOCAL, MEET, MOVE, VISIT, Events, concatenate
+from dtoken.schedule.permuted import Order, slots
 from dtoken.schedule.stream import SEGMENT_STEPS, Drawn, Law, Start, first_start
 
 UNLIKELY = 1e-4  # a p-value below this fails; seeds are fixed, so a test that passes once always does
@@ -48,6 +49,8 @@ SCHEDULES = {
     "varying": drawn(graph="time_varying", params={"period": 4, "hold": 2}),
     "meets at nodes": drawn(tokens=4, graph="ring", jumps=2, kind="lazy", p_here=0.5),
     "continuized, meets": drawn(tokens=3, p_meet=0.2, continuized=True, computing_visits=True),
+    "permuted": drawn(order=Order(np.array([1, 40, 77, 300_000, 64, 5]), 4)),
+    "permuted, on arrival": drawn(order=Order(np.arange(20, 26), 1), p_visit=1.0, computing_visits=True),
 }
 
 
@@ -62,13 +65,29 @@ def test_pure_function_of_the_seed(schedule: Drawn) -> None:
         start = following
     copy = pickle.loads(pickle.dumps(schedule))
     for start, events in reversed(sequence):
-        own = Start(start.segment, start.positions.copy(), start.jumps.copy(), start.at)
+        own = Start(start.segment, start.positions.copy(), start.jumps.copy(), start.at, start.used.copy())
         assert equal(copy.segment(own)[0], events)
         assert np.array_equal(own.positions, start.positions)  # not touched
         assert np.array_equal(own.jumps, start.jumps)
+        assert np.array_equal(own.used, start.used)
     assert not equal(sequence[0][1], sequence[1][1])
     other = Drawn(1, schedule.law, schedule.walk)
     assert not np.array_equal(first(other).draw, sequence[0][1].draw)
+
+
+@pytest.mark.parametrize("computing_visits", [False, True])
+def test_permuted_events_go_through_the_samples_of_their_nodes_in_order(computing_visits: bool) -> None:
+    """Across segments; only events that use a sample count, and nothing else of the schedule changes."""
+    sizes, bucket = np.array([1, 40, 77, 300_000, 64, 5]), 4
+    independent = first(drawn(computing_visits=computing_visits, seed=5), 3)
+    events = first(drawn(computing_visits=computing_visits, seed=5, order=Order(sizes, bucket)), 3)
+    assert equal(events._replace(draw=independent.draw), independent)
+    drawing = events.draw >= 0
+    assert np.array_equal(drawing, independent.draw >= 0)
+    assert drawing[events.kind == VISIT].all() == computing_visits
+    for node, size in enumerate(sizes):
+        own = (events.draw[drawing & (events.node == node)] * size).astype(int)  # as hosts of uniform samples read it
+        assert own.tolist() == slots(5, node, size, bucket, 0, len(own)).tolist()
 
 
 def test_numbers_of_segments_and_seeds_do_not_overlap() -> None:

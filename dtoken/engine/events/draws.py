@@ -27,6 +27,11 @@ def drawn_samples(method: Method, c: Arrays, norms: Sequence[Vector], scale: Vec
         counted.append((used * method.blocks.rows).astype(np.int32))  # the number of the sample's first row
         weights.append(_checked(method, method.weights(c, factor * q[used]), len(used)))
     drawn = [w for w in weights if w is not None]
+    if drawn and getattr(method, "sampling", "") == "permuted":
+        raise InputError(
+            f"algorithm.sampling=permuted uses every row once an epoch, but {method.name} has importance weights; use "
+            "sampling=importance, or no weights, which loses nothing where rows have equal norms"
+        )
     return weighted_samples(counted, drawn) if drawn else uniform_samples(counted)
 
 

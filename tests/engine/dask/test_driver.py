@@ -303,6 +303,15 @@ def test_equal_bits_with_blocks_of_rows(cluster: LocalCluster, client: Client, s
             assert state_of(engine) == state_of(local)
 
 
+def test_equal_bits_with_permuted_rows(cluster: LocalCluster, client: Client, store: ShardStore) -> None:
+    """Also after the first segment: hosts know from its start how many rows each node has used."""
+    scale(cluster, client, 3)
+    experiment = make_experiment(store, TVR(tokens=2, sampling="permuted", bucket_rows=4))
+    with local_engine(experiment, store) as local, DaskEngine(client, experiment, store.path, PATIENT) as engine:
+        assert_equal(execute(experiment, engine, 80_000), execute(experiment, local, 80_000))
+        assert state_of(engine) == state_of(local)
+
+
 def test_p_comm_is_chosen_by_the_hops_of_the_cluster(
     cluster: LocalCluster, client: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -44,6 +44,8 @@ DRAWING = [
     TVR(tokens=3, compute="on_arrival", sampling="uniform"),
     TAVR(tokens=2),
     DVR(),
+    TVR(tokens=2, sampling="permuted", bucket_rows=4),
+    TAVR(tokens=2, sampling="permuted", bucket_rows=3),
 ]
 STARTED = [
     TVR(tokens=2, block_rows=4, start="local"),

@@ -1,0 +1,156 @@
+"""Samples without replacement: every node goes through its samples in a fresh random order each epoch, in buckets.
+
+A bucket are consecutive samples. The buckets of a node come in random order, the samples of a bucket one after the
+other: reading is in long stretches, and the order is as good as one of single samples. Where the samples of a node do
+not fill the last bucket, that one is shorter, and comes anywhere among the others.
+
+The order is a function of (seed, node, epoch) that is computed at any place without the places before it. So the sample
+of a step is a function of the seed, the node, and how many samples the node has used before: ``run_at``. Few buckets
+are put in order by a shuffle, all orders being equally likely; many by rounds that each add to one coordinate of
+(bucket // b, bucket % b) a random function of the other, and leave no pattern.
+"""
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dtoken.compiled import compiled
+from dtoken.schedule.events import Events
+from dtoken.schedule.random import below, bits
+
+FEW = 32  # buckets up to which orders are shuffles, which take as many numbers as there are buckets
+ROUNDS = 5  # of both coordinates
+
+
+class Order(NamedTuple):
+    """How large the nodes and their buckets are."""
+
+    sizes: NDArray[np.int64]  # (n,) samples of each node that are not empty
+    bucket: int  # samples of a bucket; one that is larger than a node is cut to the node
+
+
+@compiled
+def order_key(seed: np.uint64) -> np.uint64:
+    """The key of all orders of a run."""
+    return bits(seed, 0)
+
+
+def in_order(events: Events, order: Order | None, seed: int, used: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Let events that draw a sample use the next one of their node; return how many each node has used then.
+
+    Parameters
+    ----------
+    events
+        Independent draws; these are replaced by numbers that stand for the samples in order.
+    order
+        None: draws stay independent.
+    seed
+        Of the run.
+    used
+        (n,) samples that each node has used before; (0,): none.
+    """
+    if order is None:
+        return used
+    counted = used.copy() if len(used) else np.zeros(len(order.sizes), np.int64)
+    _put_in_order(events.node, events.draw, order, np.uint64(seed), counted)
+    return counted
+
+
+@compiled
+def _put_in_order(
+    node: NDArray[np.int32], draw: NDArray[np.float64], order: Order, seed: np.uint64, used: NDArray[np.int64]
+) -> None:
+    key = order_key(seed)
+    slot, left = np.zeros_like(used), np.zeros_like(used)  # the next sample, and how many until another bucket is due
+    for event in range(len(node)):
+        if draw[event] >= 0.0:
+            i = node[event]
+            if left[i] == 0:
+                slot[i], left[i] = run_at(key, i, order.sizes[i], order.bucket, used[i])
+            draw[event] = (slot[i] + 0.5) / order.sizes[i]
+            slot[i] += 1
+            left[i] -= 1
+            used[i] += 1
+
+
+@compiled
+def run_at(key: np.uint64, node: int, size: int, bucket: int, used: int) -> tuple[int, int]:
+    """The sample that a node uses after ``used`` others, and how many from there on come one after the other.
+
+    Parameters
+    ----------
+    key
+        Of the run: ``order_key``.
+    node
+        Its number in the whole graph.
+    size, bucket
+        Samples of the node, and of a bucket.
+    used
+        Samples that the node has used before.
+    """
+    epoch = used // size
+    place = used - epoch * size
+    own = bits(bits(key, node), epoch)
+    bucket = min(bucket, size)
+    full = size // bucket
+    rest = size - full * bucket
+    if rest > 0:
+        before = below(own, -1, full + 1) * bucket
+        if before <= place < before + rest:
+            return full * bucket + place - before, before + rest - place
+        if place >= before + rest:
+            place -= rest
+    inside = place % bucket
+    return permuted(own, place // bucket, full) * bucket + inside, bucket - inside
+
+
+def slots(seed: int, node: int, size: int, bucket: int, used: int, count: int) -> NDArray[np.int64]:
+    """The next ``count`` samples of a node that has used so many, counted among its samples that are not empty.
+
+    Examples
+    --------
+    >>> epoch = slots(0, node=3, size=10, bucket=4, used=0, count=10)
+    >>> sorted(epoch.tolist())
+    [0, 1, 2, 3, 4, 5, 6, 7, 8, 9]
+    """
+    found = np.empty(count, np.int64)
+    _fill(np.uint64(seed), node, size, bucket, used, found)
+    return found
+
+
+@compiled
+def _fill(seed: np.uint64, node: int, size: int, bucket: int, used: int, out: NDArray[np.int64]) -> None:
+    done = 0
+    while done < len(out):
+        slot, run = run_at(order_key(seed), node, size, bucket, used + done)
+        for step in range(min(run, len(out) - done)):
+            out[done + step] = slot + step
+        done += run
+
+
+@compiled
+def permuted(key: np.uint64, x: int, size: int) -> int:
+    """Where the order of this key has x, for x from 0 to before ``size``."""
+    if size <= FEW:
+        for k in range(size - 1, 0, -1):  # the transpositions of a shuffle
+            j = below(key, k, k + 1)
+            if x == k:
+                x = j
+            elif x == j:
+                x = k
+        return x
+    a = math.ceil(math.sqrt(size))
+    b = (size + a - 1) // a
+    while True:  # of a * b places, those that are none of ours are passed over
+        high = x // b
+        low = x - high * b
+        for turn in range(ROUNDS):
+            high += below(key, 2 * (ROUNDS * low + turn), a)
+            high -= a if high >= a else 0
+            low += below(key, 2 * (ROUNDS * high + turn) + 1, b)
+            low -= b if low >= b else 0
+        x = high * b + low
+        if x < size:
+            return x

@@ -1,0 +1,183 @@
+"""sampling=permuted: what event logs show of it, the same bits however it is run, and what it cannot do."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.sparse as sp
+
+import dtoken
+from dtoken.algorithms.dvr import DVR
+from dtoken.algorithms.tavr import TAVR
+from dtoken.algorithms.tvr import TVR
+from dtoken.data.ingest import ingest
+from dtoken.data.matrices import Npz
+from dtoken.data.partition import Partition
+from dtoken.data.store import ShardStore
+from dtoken.engine.loop.run import Stop
+from dtoken.errors import InputError
+from tests.engine.loop.test_resume import assert_same, go
+from tests.engine.small import setup, small_shards
+
+BUCKET = 8
+EMPTY = (5, 64, 65, 170)
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """200 rows, some of them empty."""
+    rng, folder = np.random.default_rng(0), tmp_path_factory.mktemp("rows")
+    matrix = rng.standard_normal((200, 9))
+    matrix[list(EMPTY)] = 0.0
+    labels = np.where(rng.random(200) < 0.5, 1.0, -1.0)
+    sp.save_npz(folder / "rows.npz", sp.csr_matrix(matrix))
+    np.save(folder / "labels.npy", labels)
+    return {"kind": "npz", "path": folder / "rows.npz", "y": folder / "labels.npy", "store": folder / "stores"}
+
+
+def run(data: dict[str, Any], directory: Path, algorithm: dict[str, Any], **more: Any) -> Any:
+    settings: dict[str, Any] = {
+        "data": data,
+        "nodes": 3,
+        "partition": {"sizes": "unequal", "seed": 2},
+        "algorithm": {"sampling": "permuted", "bucket_rows": BUCKET} | algorithm,
+        "sigma": 0.05,
+        "stop": {"passes": 30.0},
+        "record": {"events": True},
+        "directory": directory,
+    }
+    return dtoken.run(**settings | more)
+
+
+def store_of(data: dict[str, Any]) -> ShardStore:
+    return ingest(Npz(data["path"], data["y"]), Partition(3, sizes="unequal", seed=2), root=data["store"])
+
+
+def filled_rows(data: dict[str, Any]) -> list[list[int]]:
+    """The rows of each node that are not empty."""
+    store = store_of(data)
+    return [np.flatnonzero(np.diff(store.shard(node).indptr)).tolist() for node in range(store.n)]
+
+
+def epochs(log: pd.DataFrame, node: int, size: int) -> list[list[int]]:
+    """What a node used, epoch by epoch, without the last one if it is not over."""
+    used = log[(log.node == node) & (log["sample"] >= 0)]["sample"].tolist()
+    return [used[first : first + size] for first in range(0, len(used) - size + 1, size)]
+
+
+METHODS: dict[str, dict[str, Any]] = {
+    "tvr": {"_target_": "tvr", "tokens": 2},
+    "tvr on arrival": {"_target_": "tvr", "tokens": 2, "compute": "on_arrival"},
+    "tavr": {"_target_": "tavr"},
+    "dvr": {"_target_": "dvr"},
+}
+
+
+@pytest.mark.parametrize("algorithm", METHODS.values(), ids=METHODS.keys())
+def test_every_row_once_an_epoch_in_buckets_whose_order_is_always_another(
+    data: dict[str, Any], algorithm: dict[str, Any], tmp_path: Path
+) -> None:
+    run(data, tmp_path, algorithm)
+    log, orders, filled = pd.read_parquet(tmp_path / "events.parquet"), [], filled_rows(data)
+    assert len({len(rows) for rows in filled}) == 3
+    for node, rows in enumerate(filled):
+        for epoch in epochs(log, node, len(rows)):
+            assert sorted(epoch) == rows
+            places = np.searchsorted(rows, epoch)
+            starts = np.flatnonzero(np.diff(places, prepend=-2) != 1)
+            assert all(places[start] % BUCKET == 0 for start in starts)  # nothing begins inside a bucket
+            if len(rows) > 8 * BUCKET:  # one of fewer buckets may well have the same order again
+                orders.append(tuple(places[places % BUCKET == 0]))
+    assert len(orders) > 20
+    assert len(set(orders)) == len(orders)
+
+
+def test_blocks_are_permuted_and_cut_to_buckets(data: dict[str, Any], tmp_path: Path) -> None:
+    run(data, tmp_path, {"_target_": "tvr", "block_rows": 4, "bucket_rows": 11})  # two blocks a bucket
+    log = pd.read_parquet(tmp_path / "events.parquet")
+    for node, size in enumerate(store_of(data).node_rows):
+        blocks = list(range(0, size, 4))
+        for epoch in epochs(log, node, len(blocks)):
+            assert sorted(epoch) == blocks
+            starts = np.flatnonzero(np.diff(np.array(epoch) // 4, prepend=-2) != 1)
+            assert all(epoch[start] % 8 == 0 for start in starts)
+
+
+@pytest.mark.parametrize("algorithm", METHODS.values(), ids=METHODS.keys())
+def test_equal_bits_with_threads_records_and_resume(
+    data: dict[str, Any], algorithm: dict[str, Any], tmp_path: Path
+) -> None:
+    whole = run(data, tmp_path / "a", algorithm)
+    half = {"stop": {"passes": 11.0}, "checkpoint": {"every": 3}}
+    run(data, tmp_path / "b", algorithm, threads=2, **half)
+    again = run(data, tmp_path / "b", algorithm, threads=3, checkpoint={"every": 3})
+    often = run(data, tmp_path / "c", algorithm, threads=2, record={"every_passes": 0.7})
+    for other in (again, often):
+        for name in ("theta", "tokens", "nodes"):
+            assert np.array_equal(getattr(whole, name), getattr(other, name)), name
+    logs = [pd.read_parquet(tmp_path / name / "events.parquet") for name in "ab"]
+    pd.testing.assert_frame_equal(*logs)
+
+
+@pytest.mark.parametrize("method", [TVR(tokens=2, sampling="permuted"), TAVR(sampling="permuted", jumps=3)])
+def test_resume_in_a_later_segment(method: Any, tmp_path: Path) -> None:
+    """What nodes have used is part of a checkpoint: orders go on where they were."""
+    whole = go(None, method=method)
+    go(tmp_path, method=method, stop=Stop(passes=None, events=100_000), threads=2)
+    assert_same(go(tmp_path, method=method), whole)
+
+
+@pytest.mark.parametrize(
+    ("method", "message"),
+    [
+        (
+            lambda: TVR(sampling="permuted", bucket_rows=0),
+            r"algorithm\.bucket_rows=0, but a bucket has at least one row",
+        ),
+        (lambda: TAVR(sampling="permuted", bucket_rows=-3), r"bucket_rows=-3, but"),
+        (
+            lambda: TVR(sampling="uniform", bucket_rows=64),
+            r"bucket_rows=64 belongs to algorithm\.sampling=permuted, not to uniform",
+        ),
+        (lambda: DVR(sampling="shuffled"), r"sampling=shuffled is not known; use one of uniform, importance, permuted"),
+    ],
+)
+def test_bad_input(method: Any, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        method()
+
+
+def test_importance_weights_cannot_be_permuted() -> None:
+    class Weighted(TVR):
+        def weights(self, c: Any, L: Any) -> Any:
+            return 1 + L
+
+    case = setup(small_shards(), Weighted(sampling="permuted"))
+    with (
+        pytest.raises(InputError, match=r"importance weights; use sampling=importance, or no weights.*equal norms"),
+        case.engine(),
+    ):
+        pass
+
+
+@pytest.mark.parametrize("cls", [TVR, TAVR, DVR])
+def test_nothing_is_proved_of_permuted_samples_and_constants_are_those_of_uniform_draws(cls: Any) -> None:
+    shards = small_shards()
+    permuted, uniform = (setup(shards, cls(sampling=sampling)) for sampling in ("permuted", "uniform"))
+    for mine, theirs in zip(permuted.constants, uniform.constants, strict=True):
+        assert np.array_equal(mine, theirs)
+    promise, other = (case.method.promise(case.constants, case.facts) for case in (permuted, uniform))
+    assert promise.rate == other.rate
+    assert "observed" in promise.basis
+    assert other.basis == ("proved" if cls is not DVR else promise.basis)
+    best = np.zeros(shards.d)
+    bound = permuted.method.bound(permuted.constants, permuted.facts, permuted.problem, best)
+    assert bound is None
+
+
+def test_a_bucket_larger_than_a_node_is_the_node() -> None:
+    shards = small_shards()
+    events = [setup(shards, TVR(sampling="permuted", bucket_rows=rows)).events(3000) for rows in (10**6, 10**9)]
+    assert np.array_equal(events[0].draw, events[1].draw)

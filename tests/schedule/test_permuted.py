@@ -1,0 +1,111 @@
+"""Orders of samples: each once an epoch, all orders alike, and any place without the places before it."""
+
+from collections import Counter
+from itertools import permutations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+from scipy import stats
+
+from dtoken.schedule.permuted import FEW, order_key, permuted, run_at, slots
+from dtoken.schedule.random import bits
+
+UNLIKELY = 1e-4  # a p-value below this fails; keys are fixed, so a test that passes once always does
+KEY = np.uint64(order_key(np.uint64(0)))
+
+
+def key(number: int) -> np.uint64:
+    return np.uint64(bits(KEY, number))
+
+
+def order(number: int, size: int) -> list[int]:
+    return [permuted(key(number), x, size) for x in range(size)]
+
+
+@pytest.mark.parametrize("size", [*range(1, 12), FEW, FEW + 1, 35, 36, 37, 100, 997, 1024])
+def test_is_a_permutation(size: int) -> None:
+    for number in range(20):
+        assert sorted(order(number, size)) == list(range(size))
+
+
+@pytest.mark.parametrize("size", [2, 3, 4, 5])
+def test_all_orders_of_few_are_equally_likely(size: int) -> None:
+    found = Counter(tuple(order(number, size)) for number in range(6000))
+    assert stats.chisquare([found[each] for each in permutations(range(size))]).pvalue > UNLIKELY
+
+
+@pytest.mark.parametrize("size", [7, FEW, FEW + 1, 40, 100])
+def test_every_place_is_as_likely_for_every_one_and_for_every_two(size: int) -> None:
+    orders = np.array([order(number, size) for number in range(4000)])
+    for x in (0, 1, size // 2, size - 1):
+        assert stats.chisquare(np.bincount(orders[:, x], minlength=size)).pvalue > UNLIKELY
+    for x, y in ((0, 1), (1, 2), (0, size - 1), (size // 3, size // 2)):  # where y is, seen from x
+        apart = (orders[:, y] - orders[:, x]) % size
+        assert stats.chisquare(np.bincount(apart, minlength=size)[1:]).pvalue > UNLIKELY
+
+
+def test_neighbours_are_as_often_neighbours_again_as_chance_has_it() -> None:
+    size = 60
+    orders = np.array([order(number, size) for number in range(3000)])
+    again = int(np.count_nonzero(np.abs(np.diff(orders, axis=1)) == 1))
+    expected = 2 * (size - 1) / (size * (size - 1)) * (size - 1) * len(orders)
+    assert abs(again - expected) <= 4 * np.sqrt(expected)
+
+
+def buckets(epoch: NDArray[np.int64], size: int, bucket: int) -> list[int]:
+    """The buckets of an epoch in their order, each seen to be whole and in order."""
+    found, place = [], 0
+    while place < size:
+        first = int(epoch[place])
+        assert first % bucket == 0
+        end = min(first + bucket, size)
+        assert epoch[place : place + end - first].tolist() == list(range(first, end))
+        found.append(first // bucket)
+        place += end - first
+    return found
+
+
+@given(
+    size=st.integers(1, 300),
+    bucket=st.integers(1, 400),
+    node=st.integers(0, 5),
+    epoch=st.integers(0, 2**40),
+    seed=st.integers(0, 2**64 - 1),
+)
+def test_an_epoch_has_every_sample_once_in_whole_buckets(
+    size: int, bucket: int, node: int, epoch: int, seed: int
+) -> None:
+    found = slots(seed, node, size, bucket, epoch * size, size)
+    assert sorted(found.tolist()) == list(range(size))
+    in_order = buckets(found, size, min(bucket, size))
+    assert sorted(in_order) == list(range(-(-size // min(bucket, size))))
+
+
+@given(size=st.integers(1, 100), bucket=st.integers(1, 120), used=st.integers(0, 500), count=st.integers(0, 200))
+def test_any_place_is_found_without_the_places_before_it(size: int, bucket: int, used: int, count: int) -> None:
+    whole = slots(0, 2, size, bucket, 0, used + count)
+    assert slots(0, 2, size, bucket, used, count).tolist() == whole[used:].tolist()
+    for place in range(used, used + count, 7):
+        slot, left = run_at(KEY, 2, size, bucket, place)
+        assert slot == whole[place]
+        assert left >= 1
+
+
+def test_orders_of_epochs_nodes_and_seeds_differ() -> None:
+    size, bucket = 320, 8
+    orders = {
+        tuple(buckets(slots(seed, node, size, bucket, epoch * size, size), size, bucket))
+        for seed in range(3)
+        for node in range(4)
+        for epoch in range(5)
+    }
+    assert len(orders) == 60
+
+
+def test_a_short_bucket_comes_anywhere() -> None:
+    """Three buckets, the last of one sample: all six orders alike."""
+    found = Counter(tuple(buckets(slots(0, 0, 9, 4, 9 * epoch, 9), 9, 4)) for epoch in range(3000))
+    assert stats.chisquare([found[each] for each in permutations(range(3))]).pvalue > UNLIKELY

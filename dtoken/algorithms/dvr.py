@@ -96,6 +96,8 @@ class DVR(Starting, SamplingMethod, Messenger):
         As for TVR.
     """
 
+    start: str = "local"  # as for tvr
+
     name = "dvr"
     local = staticmethod(local)
     visit = staticmethod(visit)

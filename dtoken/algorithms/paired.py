@@ -24,6 +24,8 @@ class Paired(Starting):
         As for all methods with margins.
     """
 
+    start: str = "local"  # saves up to a quarter of the jumps
+
     def states(self: _HasTokens, c: Accelerated, rows: HostedRows) -> tuple[Nodes, Tokens]:
         """All zero: x = v = 0 belongs to slopes of 0."""
         return zero_pairs(rows, self.tokens)

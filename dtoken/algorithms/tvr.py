@@ -85,6 +85,7 @@ class TVR(SamplingMethod, DualMethod):
         Rows of a sample: a block of consecutive rows of a node is one f_ij.
     """
 
+    start: str = "local"  # from zero its nodes begin far away, and sample by sample they forget it slowly
     block_rows: int = 1
 
     name = "tvr"

@@ -49,7 +49,7 @@ def test_follows_the_formulas(
 ) -> None:
     """Eigenvalues of blocks have a margin of 1e-8, sums have none."""
     shards = small_shards(classes=loss != "squared", seed=1)
-    method = TVR(tokens=K, block_rows=block, sampling=sampling, smoothness=smoothness, factor=0.3)
+    method = TVR(start="zero", tokens=K, block_rows=block, sampling=sampling, smoothness=smoothness, factor=0.3)
     case = setup(shards, method, loss=loss, seed=K, **graph)
     events, reference, c = case.events(1200), blocked(case), case.constants
     tolerance = 1e-6 if smoothness == "batch" else 1e-12
@@ -69,7 +69,7 @@ def test_follows_the_formulas(
 @pytest.mark.parametrize(("loss", "smoothness"), [("logistic", "batch"), ("squared", "theory")])
 def test_every_step_descends_on_the_dual_and_keeps_the_invariant(loss: str, smoothness: str, graph: str) -> None:
     shards = small_shards(seed=2, classes=loss != "squared")
-    case = setup(shards, TVR(tokens=2, block_rows=3, smoothness=smoothness), loss=loss, graph=graph)
+    case = setup(shards, TVR(start="zero", tokens=2, block_rows=3, smoothness=smoothness), loss=loss, graph=graph)
     reference, matrix = blocked(case), np.concatenate(shards.A)
     events, before = case.events(800), np.inf
     with case.engine() as engine:
@@ -90,7 +90,7 @@ def test_every_step_descends_on_the_dual_and_keeps_the_invariant(loss: str, smoo
 def test_one_step_contracts_in_expectation(sampling: str, smoothness: str, K: int) -> None:
     """E L_{t+1} <= (1 - eta mu) L_t, the expectation taken exactly, at states along a run."""
     shards = small_shards(n=4, m=5, d=3, seed=4)
-    case = setup(shards, TVR(tokens=K, block_rows=2, sampling=sampling, smoothness=smoothness))
+    case = setup(shards, TVR(start="zero", tokens=K, block_rows=2, sampling=sampling, smoothness=smoothness))
     reference, best = blocked(case), solve(shards, "logistic", 0.05)
     rate = proved_rate(reference)
     assert case.constants.rate == pytest.approx(rate, rel=1e-7)
@@ -106,7 +106,7 @@ def test_rate_holds_on_average_over_seeds(block: int) -> None:
     """Mean over seeds of the squared distance, against what follows from the proved contraction."""
     shards = small_shards(n=5, m=6, d=3, seed=5, classes=False)
     best, cuts, found = solve(shards, "squared", 0.1), (100, 400, 1000), []
-    case = setup(shards, TVR(tokens=2, block_rows=block), loss="squared", sigma=0.1)
+    case = setup(shards, TVR(start="zero", tokens=2, block_rows=block), loss="squared", sigma=0.1)
     reference = blocked(case)
     for seed in range(30):
         events = replace(case, schedule=case.method.schedule(case.constants, case.facts, seed)).events(cuts[-1])
@@ -146,7 +146,7 @@ def test_one_block_a_node_is_token_gd(compute: str) -> None:
     found = []
     for method in (
         Token(tokens=2, smoothness="theory", compute=compute),
-        TVR(tokens=2, smoothness="theory", compute=compute, block_rows=10**6, sampling="uniform"),
+        TVR(start="zero", tokens=2, smoothness="theory", compute=compute, block_rows=10**6, sampling="uniform"),
     ):
         shards = small_shards(n=6, unequal=False)  # on arrival tvr uses each node's own smoothness, token the largest
         case = setup(replace(shards, A=[shards.A[0]] * 6, y=[shards.y[0]] * 6), method)

@@ -41,7 +41,7 @@ def with_share(share: float, method: Any, **settings: Any) -> Setup:
 @pytest.mark.parametrize("share", SHARES)
 @pytest.mark.parametrize("block", [1, 3])
 def test_tvr_follows_the_formulas_and_contracts(share: float, block: int) -> None:
-    case = with_share(share, TVR(tokens=2, smoothness="theory", block_rows=block))
+    case = with_share(share, TVR(start="zero", tokens=2, smoothness="theory", block_rows=block))
     reference, events, best = blocked(case), case.events(400), solve(case.shards, "squared", 0.05)
     rate = proved_rate(reference)
     assert case.constants.rate == pytest.approx(rate, rel=1e-9)
@@ -67,7 +67,7 @@ def with_p_comm(k: test_tavr.Constants, case: Setup) -> test_tavr.Constants:
 @pytest.mark.parametrize("share", SHARES)
 @pytest.mark.parametrize("continuized", [False, True])
 def test_tavr_follows_the_formulas(share: float, continuized: bool) -> None:
-    case = with_share(share, TAVR(tokens=2, continuized=continuized))
+    case = with_share(share, TAVR(start="zero", tokens=2, continuized=continuized))
     events, eager = case.events(600), Eager(case)
     eager.k = with_p_comm(eager.k, case)
     assert case.constants.rate == pytest.approx(eager.k.rho, rel=1e-10)
@@ -80,7 +80,7 @@ def test_tavr_follows_the_formulas(share: float, continuized: bool) -> None:
 
 
 @pytest.mark.parametrize("share", SHARES)
-@pytest.mark.parametrize("method", [TVR(tokens=2), TAVR(tokens=2)], ids=["tvr", "tavr"])
+@pytest.mark.parametrize("method", [TVR(start="zero", tokens=2), TAVR(start="zero", tokens=2)], ids=["tvr", "tavr"])
 def test_rate_holds_on_average_over_seeds(method: Any, share: float) -> None:
     """Mean over seeds of the squared distance of all models, against what follows from the proved contraction."""
     case = with_share(share, method, sigma=0.1)

@@ -79,7 +79,7 @@ def test_rate_holds_on_average_over_seeds(sampling: str) -> None:
     shards = small_shards(n=5, m=4, d=3, seed=5, classes=False)
     best = solve(shards, "squared", 0.1)
     cuts = (100, 400, 1000, 2000)
-    method = TVR(tokens=2, smoothness="theory", sampling=sampling)
+    method = TVR(start="zero", tokens=2, smoothness="theory", sampling=sampling)
     lyapunov, distance = np.zeros((40, len(cuts))), np.zeros((40, len(cuts)))
     for seed in range(40):
         case = setup(shards, method, loss="squared", sigma=0.1, seed=seed)

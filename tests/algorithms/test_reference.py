@@ -26,9 +26,9 @@ GRAPHS: dict[str, dict[str, Any]] = {
 }
 METHODS = {
     "token": lambda **settings: Token(**settings),
-    "tvr-uniform": lambda **settings: TVR(sampling="uniform", **settings),
-    "tvr-importance": lambda **settings: TVR(sampling="importance", **settings),
-    "tvr-permuted": lambda **settings: TVR(sampling="permuted", bucket_rows=2, **settings),
+    "tvr-uniform": lambda **settings: TVR(start="zero", sampling="uniform", **settings),
+    "tvr-importance": lambda **settings: TVR(start="zero", sampling="importance", **settings),
+    "tvr-permuted": lambda **settings: TVR(start="zero", sampling="permuted", bucket_rows=2, **settings),
 }
 
 
@@ -123,7 +123,7 @@ def test_replay_agrees_on_a_store(make_store: Any, random_rows: Any) -> None:
     """The same through a partition into unequal shards on disk."""
     source = random_rows(rows=45)
     store = make_store(source, nodes=5, sizes="unequal", seed=3)
-    case = setup(store, TVR(tokens=2), graph="ring")
+    case = setup(store, TVR(start="zero", tokens=2), graph="ring")
     dense = np.split(source.matrix.toarray(), np.cumsum(store.node_rows)[:-1])
     labels = np.split(source.y, np.cumsum(store.node_rows)[:-1])
     reference = Reference(dense, labels, "logistic", case.problem.sigma, 2, np.full(5, 0.2), "tvr", smoothness="batch")

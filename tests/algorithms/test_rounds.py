@@ -125,7 +125,7 @@ def test_copies_of_gd_never_differ(kind: str) -> None:
 @pytest.mark.parametrize("graph", NETWORKS)
 @pytest.mark.parametrize("sampling", ["importance", "uniform"])
 def test_dvr_follows_the_formulas(graph: str, sampling: str) -> None:
-    case = make(DVR(sampling=sampling), "logistic", graph)
+    case = make(DVR(start="zero", sampling=sampling), "logistic", graph)
     events = whole_steps(case.events(4000))
     with case.engine() as engine:
         engine.run(events)

@@ -135,7 +135,7 @@ def assert_models(case: Setup, engine: Any, t: float, nodes: Floats, tokens: Flo
 
 
 CASES = [
-    (TAVR(tokens=tokens, sampling=sampling, smoothness=smoothness), loss)
+    (TAVR(start="zero", tokens=tokens, sampling=sampling, smoothness=smoothness), loss)
     for tokens, sampling, smoothness in (
         (1, "importance", "batch"),
         (2, "uniform", "theory"),
@@ -178,7 +178,7 @@ def test_skipping_visits_are_plain_steps(method: TAVR, loss: str) -> None:
 @pytest.mark.parametrize("tokens", [1, 3])
 def test_continuized_follows_its_differential_equation(tokens: int) -> None:
     """Between events dx/dt = rho (v - x), dv/dt = rho (x - v), by a matrix exponential."""
-    case = make(TAVR(tokens=tokens, continuized=True))
+    case = make(TAVR(start="zero", tokens=tokens, continuized=True))
     events, eager = case.events(700), Eager(case)
     gaps = np.diff(events.at)
     assert gaps.std() > 0.5  # Poisson, not a step counter
@@ -193,7 +193,7 @@ def test_continuized_follows_its_differential_equation(tokens: int) -> None:
 
 def test_discrete_is_continuized_at_regular_times() -> None:
     """Steps at (t + 1) atanh(rho) / rho: the differential equation then mixes with rho / (1 + rho) a step."""
-    case = make(TAVR(tokens=2))
+    case = make(TAVR(start="zero", tokens=2))
     events, eager, rho = case.events(700), Eager(case), Constants(case).rho
     times = np.arctanh(rho) / rho * np.arange(1, 701)
     np.testing.assert_allclose(events.at, times, rtol=1e-14)
@@ -263,7 +263,7 @@ class Dual:
 
 @pytest.mark.parametrize("tokens", [1, 2, 3])
 def test_primal_equals_dual_transcription(tokens: int) -> None:
-    case = make(TAVR(tokens=tokens))
+    case = make(TAVR(start="zero", tokens=tokens))
     events, dual = case.events(500), Dual(case)
     n = case.shards.n
     resistances = np.diag(dual.projection)
@@ -279,7 +279,7 @@ def test_primal_equals_dual_transcription(tokens: int) -> None:
 
 def test_negative_beta() -> None:
     """With a small L_ij against sigma~ the primal proximal form does not exist; the difference form does."""
-    case = make(TAVR(tokens=1), sigma=5.0)
+    case = make(TAVR(start="zero", tokens=1), sigma=5.0)
     events, eager = case.events(3000), Eager(case)
     with case.engine() as engine:
         engine.run(events)
@@ -346,7 +346,7 @@ def test_tvr_is_stable_on_all_walks(walk: str, tokens: int) -> None:
 )
 def test_tavr_with_one_jump(walk: str, tokens: int, converges: bool) -> None:
     """Where it diverges on a problem with kappa of about 10,000, and hence what is refused unless unsafe=true."""
-    error = error_after(TAVR(tokens=tokens, jumps=1, unsafe=True), 600_000, 1e-4, **WALKS[walk])
+    error = error_after(TAVR(start="zero", tokens=tokens, jumps=1, unsafe=True), 600_000, 1e-4, **WALKS[walk])
     assert error <= 1e-9 if converges else error > 1
 
 

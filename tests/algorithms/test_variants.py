@@ -21,8 +21,8 @@ from tests.engine.small import Setup, setup, small_shards, solve
 
 METHODS: dict[str, Callable[..., DualMethod]] = {
     "token": Token,
-    "tvr-importance": TVR,
-    "tvr-uniform": lambda **settings: TVR(sampling="uniform", **settings),
+    "tvr-importance": lambda **settings: TVR(start="zero", **settings),
+    "tvr-uniform": lambda **settings: TVR(start="zero", sampling="uniform", **settings),
 }
 SIGMA = 0.05
 
@@ -205,7 +205,7 @@ def test_share_of_meetings_and_of_pairs() -> None:
 
 def meeting_case(compute: str = "independent", **graph: Any) -> Setup:
     """Three tokens that mix whenever they are at the same node."""
-    method = TVR(tokens=3, compute=compute, interactions=1.0)
+    method = TVR(start="zero", tokens=3, compute=compute, interactions=1.0)
     return setup(small_shards(n=6, m=5, d=4, seed=2), method, sigma=SIGMA, **graph)
 
 

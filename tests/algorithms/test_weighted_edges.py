@@ -53,7 +53,7 @@ def rarely_visited(n: int = 5) -> InMemory:
 @pytest.mark.parametrize("name", ["token", "tvr"])
 def test_one_step_with_weighted_edges_contracts_in_expectation(name: str, K: int) -> None:
     """E L_{t+1} <= (1 - eta mu) L_t, by going through all steps, for visits by the law of the walk on a star."""
-    method = (TVR if name == "tvr" else Token)(tokens=K, smoothness="theory", edges="weighted")
+    method = (TVR if name == "tvr" else Token)(tokens=K, smoothness="theory", edges="weighted", start="zero")
     case = setup(rarely_visited(), method, graph="star", kind="lazy")
     pi, best = case.facts.walk.stationary, solve(case.shards, "logistic", 0.05)
     reference = Weighted(case.shards.A, case.shards.y, "logistic", 0.05, K, pi, name)

@@ -27,7 +27,7 @@ def run(directory: Path, **more: Any) -> Result:
         "data": {"kind": "synthetic", "rows": 61, "features": 4},
         "nodes": 5,
         "partition": {"sizes": "keep"},
-        "algorithm": {"_target_": "tvr", "tokens": 2},
+        "algorithm": {"_target_": "tvr", "tokens": 2, "start": "zero"},  # all gradients are events
         "graph": "ring",
         "sigma": 0.1,
         "stop": {"passes": 8.0},

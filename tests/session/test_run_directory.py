@@ -29,7 +29,7 @@ def run(directory: Path | None = None, passes: float = 12.0, **more: Any) -> Res
     settings: dict[str, Any] = {
         "data": {"kind": "synthetic", "rows": 60, "features": 4},
         "nodes": 4,
-        "algorithm": {"_target_": "tvr", "tokens": 2},
+        "algorithm": {"_target_": "tvr", "tokens": 2, "start": "zero"},
         "sigma": 0.1,
         "stop": {"passes": passes},
         "checkpoint": {"every": 2},
@@ -174,7 +174,8 @@ def save_and_die(*arguments):
     if len(saved) == 3:
         os.kill(os.getpid(), signal.SIGKILL)
 engine.save_checkpoint = save_and_die
-dtoken.run({"kind": "synthetic", "rows": 60, "features": 4}, 4, {"_target_": "tvr", "tokens": 2}, sigma=0.1,
+algorithm = {"_target_": "tvr", "tokens": 2, "start": "zero"}
+dtoken.run({"kind": "synthetic", "rows": 60, "features": 4}, 4, algorithm, sigma=0.1,
            stop={"passes": 12.0}, checkpoint={"every": 2}, directory=directory, record=record)
 """
     stores = os.environ["DTOKEN_STORE"]
@@ -187,7 +188,7 @@ dtoken.run({"kind": "synthetic", "rows": 60, "features": 4}, 4, {"_target_": "tv
 
 def test_a_run_that_stops_above_its_start_is_diverged_and_continues_with_a_later_stop(tmp_path: Path) -> None:
     """Long steps make the first passes rise; where exactly, the trajectory of the whole run tells."""
-    more = {"algorithm": {"_target_": "tvr", "tokens": 2}, "sigma": 1e-4, "passes": 60.0}
+    more = {"sigma": 1e-4, "passes": 60.0}
     whole = run(tmp_path / "whole", **more)
     gap = whole.trajectory.suboptimality.to_numpy()
     above = int(np.flatnonzero(gap > gap[0])[0])

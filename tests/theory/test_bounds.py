@@ -82,13 +82,17 @@ def gap_after(experiment: Experiment, steps: int) -> float:
 PROVED = [
     (TVR(smoothness="theory"), {}),
     (TVR(tokens=2), {}),
+    (TVR(tokens=2, start="zero"), {}),
+    (TVR(start="labels"), {}),
     (TVR(tokens=2, sampling="uniform", interactions_anywhere=0.3), {}),
     (TVR(compute="on_arrival"), {}),
     (TVR(jumps="proved"), {"graph": "ring", "kind": "lazy"}),
     (TVR(tokens=2, edges="weighted", jumps="proved"), {"graph": "star", "kind": "lazy"}),
     (Token(), {}),
+    (Token(start="local"), {}),
     (Token(tokens=2, jumps="proved"), {"graph": "star", "kind": "lazy"}),
     (TAVR(), {}),
+    (TAVR(start="zero"), {}),
     (TAVR(tokens=3, sampling="uniform"), {}),
     (TAVR(tokens=2, continuized=True), {}),
     (GD(), {}),
@@ -117,7 +121,7 @@ def test_the_mean_gap_is_below_what_is_promised(method: Method, graph: dict[str,
 
 
 @pytest.mark.parametrize("K", [1, 3])
-@pytest.mark.parametrize("method", [TVR(), TVR(sampling="uniform"), Token()], ids=repr)
+@pytest.mark.parametrize("method", [TVR(start="zero"), TVR(start="zero", sampling="uniform"), Token()], ids=repr)
 def test_the_constant_is_that_of_the_proof(method: Any, K: int) -> None:
     """L_0 with all dual variables and a pseudo-inverse; from it to the distance of tokens, and by L_F to the gap."""
     shards = small_shards(n=4, m=3, d=2, seed=4)

@@ -44,6 +44,7 @@ class Prediction:
     expected: Expected  # of one step
     rows: int  # of all nodes
     bound: float | None = None  # C: E[F - F*] <= C (1 - rate)^t is proved; None: it is not
+    start: int = 0  # gradients of the start, before the first step
 
     @property
     def words(self) -> str:
@@ -82,7 +83,7 @@ class Prediction:
         }
 
     def costs_to(self, accuracy: float, gap: float) -> dict[str, float] | None:
-        """What it takes from a suboptimality of ``gap`` to ``accuracy``: bounds, if there is one (see `words`).
+        """What it takes to start and to come from ``gap`` to ``accuracy``: bounds, if there is one (see `words`).
 
         Examples
         --------
@@ -92,7 +93,11 @@ class Prediction:
         """
         if not 0 < accuracy < gap:
             return None
-        return self.costs(max(1.0, (gap if self.bound is None else self.bound) / accuracy))
+        taken = self.costs(max(1.0, (gap if self.bound is None else self.bound) / accuracy))
+        if taken is None:
+            return None
+        gradients = self.start + taken["gradients"]
+        return taken | {"gradients": gradients, "passes": gradients / self.rows}
 
 
 class Planned(Protocol):
@@ -136,6 +141,7 @@ def predict(planned: Planned) -> Prediction:
         expected=expected(schedule, planned.law, planned.costs, planned.facts),
         rows=int(planned.facts.rows.sum()),
         bound=planned.bound,
+        start=int(planned.method.start_gradients(planned.facts).sum()),
     )
 
 

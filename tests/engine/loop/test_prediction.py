@@ -60,6 +60,21 @@ def planned(method: Method, shards: Any = None, sigma: float = 0.01, **graph: An
     return Planned(setup(shards or equal_nodes(), method, sigma=sigma, **graph))
 
 
+@pytest.mark.parametrize(("start", "before"), [("zero", 0.0), ("local", 1.0)])
+@pytest.mark.parametrize("method", [TVR, TAVR, Token, DVR])
+def test_costs_to_an_accuracy_contain_the_pass_of_the_start(method: Any, start: str, before: float) -> None:
+    found = predict(planned(method(start=start)))
+    assert found.rate is not None
+    steps = math.log(1e4) / -math.log1p(-found.rate)
+    taken, more = found.costs_to(1e-4, 1.0), found.costs(1e4)
+    assert taken is not None
+    assert more is not None
+    assert taken["steps"] == more["steps"] == pytest.approx(steps)
+    assert taken["jumps"] == pytest.approx(steps * found.expected.jumps)
+    assert taken["gradients"] == pytest.approx(N * M * before + steps * found.expected.gradients)
+    assert taken["passes"] == pytest.approx(before + steps * found.expected.gradients / (N * M))
+
+
 @pytest.mark.parametrize("K", [1, 3])
 def test_tvr(K: int) -> None:
     """2 n kappa_s communications, 2 (m - 1 + kappa_s) computations a node, at the paper's rate; 3/2 of it proved."""

@@ -44,7 +44,7 @@ def go(
     **checkpoints: Any,
 ) -> Outcome:
     """One run, with a checkpoint at every record point unless told otherwise; children call it, too."""
-    shards, method = small_shards(n=6, seed=20), method or TVR(tokens=2)
+    shards, method = small_shards(n=6, seed=20), method or TVR(tokens=2, start="zero")
     problem = FiniteSum(shards, get_loss("logistic"), sigma)
     experiment = prepare(problem, method, walk(build("ring", 6), "simple"), TimeModel(), 5)
     if directory and not checkpoints:

@@ -1,5 +1,6 @@
 """The driver of a sweep: check all jobs, see which are done, run the others, say how it went."""
 
+import gc
 import os
 import pickle
 import secrets
@@ -94,7 +95,8 @@ class Sweep:
         """Run a batch of jobs, whose first has the number ``first``."""
         self.compositions.stop()
         try:
-            return self._launch(batch, first)
+            with _modules_set_aside():
+                return self._launch(batch, first)
         except ValueError as error:
             raise SweepError(str(error)) from error
         finally:
@@ -227,6 +229,16 @@ class Sweep:
             config, "hydra.runtime.output_dir", str(Path(sweep_dir).absolute() / job.folder), force_add=True
         )
         return config
+
+
+@contextmanager
+def _modules_set_aside() -> Iterator[None]:
+    """Keep the garbage collector from what is loaded already: configurations, full of cycles, call it all the time."""
+    gc.freeze()
+    try:
+        yield
+    finally:
+        gc.unfreeze()
 
 
 def _forget_station(client: Any, name: str) -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 import faulthandler
+import gc
 import json
 import logging
 import os
@@ -100,6 +101,7 @@ class Station(WorkerPlugin):
         """The worker starts."""
         STATIONS[self._token] = self
         keep_memory()
+        gc.freeze()  # modules are here to stay; the collector would look at all of them several times in each job
 
     def ask_to_stop(self) -> None:
         """Ask the job that runs, if there is one, to keep what it has and stop."""

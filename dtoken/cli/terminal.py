@@ -1,5 +1,7 @@
 """What all commands share: a sentence and an exit status for what goes wrong, progress on a terminal only."""
 
+import atexit
+import gc
 import os
 import signal
 import sys
@@ -18,6 +20,7 @@ FAILED, WRONG_USAGE, INTERRUPTED = 1, 2, 130
 
 def run_command(command: Callable[[], int]) -> int:
     """Run ``command``; tell errors that a user can meet in one sentence on standard error."""
+    atexit.register(gc.freeze)  # the end of the process is not the time to look for garbage, which takes half a second
     try:
         with _terminable():
             status = command()

@@ -1,19 +1,18 @@
 """Static figures of publication quality: as wide as a column of a paper, in the colours of the page."""
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
-from pathlib import Path
 from textwrap import fill
 from typing import TYPE_CHECKING, Any
 
 from dtoken.report.bands import AXES, MEASURES, PANELS, Curves
 from dtoken.report.cells import Cell, describe, show_value
 from dtoken.report.costs import COSTS, Series, fitted_accuracy
+from dtoken.report.memory import MemoryUse
 from dtoken.report.sentences import figure as count
-from dtoken.report.study import Study
+from dtoken.report.study import Rate, Study
 from dtoken.session.colours import DASHES, LINES
-from dtoken.session.files import write_atomically
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -21,8 +20,6 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 COLUMN = 3.4  # inches
-FORMATS = ("png", "pdf")
-DPI = 300
 SCALING_COSTS = ("messages", "time")
 MOST_LABELS = 12  # of a legend
 LINE_LETTERS, LINE_HEIGHT = 56, 0.13  # of a legend: what fits into the width, and inches
@@ -49,22 +46,9 @@ STYLE: Any = {
 }
 
 
-def draw_figures(study: Study, folder: Path) -> list[str]:
-    """Write all figures as PNG and PDF; the names of the PNG files, in the order of the page."""
-    from matplotlib import rc_context
-
-    names = []
-    with rc_context(STYLE):
-        for name, figure in [*_convergence(study), *_rates(study), *_scaling(study), *_memory(study)]:
-            for kind in FORMATS:
-                write_atomically(folder / f"{name}.{kind}", partial(_save, figure, kind))
-            names.append(f"{name}.png")
-    return names
-
-
-def _save(figure: "Figure", kind: str, path: Path) -> None:
-    metadata = {"CreationDate": None} if kind == "pdf" else None  # the same figure, the same file
-    figure.savefig(path, format=kind, dpi=DPI, metadata=metadata)
+def makers(study: Study) -> dict[str, Callable[[], "Figure"]]:
+    """What makes each figure, by its name, in the order of the page."""
+    return {**_convergence(study), **_rates(study), **_scaling(study), **_memory(study)}
 
 
 def _figure(height: float) -> "Figure":
@@ -73,23 +57,32 @@ def _figure(height: float) -> "Figure":
     return Figure(figsize=(COLUMN, height), layout="constrained")
 
 
-def _convergence(study: Study) -> Iterator[tuple[str, "Figure"]]:
-    """Four panels for each value of the parameter by which panels are told apart."""
+def _convergence(study: Study) -> dict[str, Callable[[], "Figure"]]:
+    """One for each value of the parameter by which panels are told apart."""
+    facet = study.sweep.facet
+
+    def name(value: Any) -> str:
+        return f"convergence{f'-{facet.name}-{show_value(value)}' if facet else ''}".replace("/", "-")
+
+    return {name(value): partial(_panels, study, value) for value in study.panels}
+
+
+def _panels(study: Study, value: Any) -> "Figure":
+    """Four panels."""
     facet, focus = study.sweep.facet, study.sweep.focus
-    for value, chosen in study.panels.items():
-        figure = _figure(3.0)
-        panels = figure.subplots(2, 2, sharey=True)
-        for axes, axis in zip(panels.flat, PANELS, strict=True):
-            log = axis in study.logarithmic
-            for cell, curves in chosen:
-                _curve(axes, cell, curves[axis], log)
-            axes.set(yscale="log", xlabel=AXES[axis])
-            _horizontal(axes, axis, log)
-        for axes in panels[:, 0]:
-            axes.set_ylabel(MEASURES["suboptimality"])
-        title = ", ".join(describe(({facet.name: value} if facet else {}) | focus))
-        _legend(figure, *_unique(panels[0, 0]), title)
-        yield f"convergence{f'-{facet.name}-{show_value(value)}' if facet else ''}".replace("/", "-"), figure
+    figure = _figure(3.0)
+    panels = figure.subplots(2, 2, sharey=True)
+    for axes, axis in zip(panels.flat, PANELS, strict=True):
+        log = axis in study.logarithmic
+        for cell, curves in study.panels[value]:
+            _curve(axes, cell, curves[axis], log)
+        axes.set(yscale="log", xlabel=AXES[axis])
+        _horizontal(axes, axis, log)
+    for axes in panels[:, 0]:
+        axes.set_ylabel(MEASURES["suboptimality"])
+    title = ", ".join(describe(({facet.name: value} if facet else {}) | focus))
+    _legend(figure, *_unique(panels[0, 0]), title)
+    return figure
 
 
 def _curve(axes: "Axes", cell: Cell, curves: Curves, log: bool) -> None:
@@ -167,13 +160,15 @@ def _fitting(labels: Sequence[str]) -> int:
     return max(1, int((COLUMN * 72 - size + gap) / column))
 
 
-def _rates(study: Study) -> Iterator[tuple[str, "Figure"]]:
+def _rates(study: Study) -> dict[str, Callable[[], "Figure"]]:
+    known = [(r, r.predicted, r.measured) for r in study.rates if r.predicted and r.measured and r.measured > 0]
+    return {"rates": partial(_rate_points, known)} if known else {}
+
+
+def _rate_points(known: Sequence[tuple[Rate, float, float]]) -> "Figure":
     """Measured against predicted rate, with the line on which they are equal."""
     from matplotlib.lines import Line2D
 
-    known = [(r, r.predicted, r.measured) for r in study.rates if r.predicted and r.measured and r.measured > 0]
-    if not known:
-        return
     figure = _figure(2.6)
     axes = figure.subplots()
     values = [value for _, *both in known for value in both]
@@ -191,29 +186,35 @@ def _rates(study: Study) -> Iterator[tuple[str, "Figure"]]:
         marks += [("filled: proved", "0.4", "0.4"), ("open: not proved", "0.4", "none")]
     handles = [Line2D([], [], ls="", marker="o", ms=4, mec=edge, mfc=face) for _, edge, face in marks]
     _legend(figure, handles, [name for name, *_ in marks])
-    yield "rates", figure
+    return figure
 
 
-def _scaling(study: Study) -> Iterator[tuple[str, "Figure"]]:
-    """Costs against each numeric parameter, at the accuracy that the page shows first."""
+def _scaling(study: Study) -> dict[str, Callable[[], "Figure"]]:
+    """One for each numeric parameter, at the accuracy that the page shows first."""
+    found: dict[str, Callable[[], Figure]] = {}
     for name in dict.fromkeys(series.parameter.name for series in study.series):
         mine = [series for series in study.series if series.parameter.name == name]
         accuracy = fitted_accuracy(mine, study.shown)
         drawn = [series for series in mine if series.accuracy == accuracy and series.slopes["messages"]]
-        if not drawn:
-            continue
-        figure = _figure(1.7)
-        panels = figure.subplots(1, 2)
-        for axes, cost in zip(panels, SCALING_COSTS, strict=True):
-            for series in drawn:
-                _power_law(axes, series, cost, [other for other in drawn if _colour(other) == _colour(series)])
-            axes.set(xscale="log", yscale="log", xlabel=name, ylabel=f"{COSTS[cost]} to {accuracy:g}")
-            _label_powers(axes.xaxis, axes.get_xlim())
-            _label_powers(axes.yaxis, axes.get_ylim())
-        title = f"slopes of {' and '.join(COSTS[cost] for cost in SCALING_COSTS)}"
-        handles, labels = panels[0].get_legend_handles_labels()
-        _legend(figure, handles, labels, title, most=1 if len(drawn) <= MOST_LABELS else 2)
-        yield f"scaling-{name}", figure
+        if drawn:
+            found[f"scaling-{name}"] = partial(_power_laws, name, accuracy, drawn)
+    return found
+
+
+def _power_laws(name: str, accuracy: float | None, drawn: Sequence[Series]) -> "Figure":
+    """Costs against a numeric parameter."""
+    figure = _figure(1.7)
+    panels = figure.subplots(1, 2)
+    for axes, cost in zip(panels, SCALING_COSTS, strict=True):
+        for series in drawn:
+            _power_law(axes, series, cost, [other for other in drawn if _colour(other) == _colour(series)])
+        axes.set(xscale="log", yscale="log", xlabel=name, ylabel=f"{COSTS[cost]} to {accuracy:g}")
+        _label_powers(axes.xaxis, axes.get_xlim())
+        _label_powers(axes.yaxis, axes.get_ylim())
+    title = f"slopes of {' and '.join(COSTS[cost] for cost in SCALING_COSTS)}"
+    handles, labels = panels[0].get_legend_handles_labels()
+    _legend(figure, handles, labels, title, most=1 if len(drawn) <= MOST_LABELS else 2)
+    return figure
 
 
 def _colour(series: Series) -> str:
@@ -229,17 +230,19 @@ def _power_law(axes: "Axes", series: Series, cost: str, alike: Sequence[Series])
     axes.plot([x for x, _ in series.points], medians, color=_colour(series), ls=line, marker="o", ms=2.5, label=label)
 
 
-def _memory(study: Study) -> Iterator[tuple[str, "Figure"]]:
+def _memory(study: Study) -> dict[str, Callable[[], "Figure"]]:
+    return {"memory": partial(_memory_use, study.memory)} if study.memory else {}
+
+
+def _memory_use(memory: Sequence[MemoryUse]) -> "Figure":
     """Resident memory over time, beside the budget."""
-    if not study.memory:
-        return
     figure = _figure(2.0)
     axes = figure.subplots()
-    for use in study.memory:
+    for use in memory:
         axes.plot(use.wall, use.resident, color=use.cell.method.colour[0], label=use.cell.label)
-    for budget in sorted({use.budget for use in study.memory}):
+    for budget in sorted({use.budget for use in memory}):
         axes.axhline(budget, color="0.4", linestyle="--", linewidth=0.8, label=f"budget, {budget:,.0f} MB")
     axes.set(xlabel="seconds", ylabel="resident memory in MB", ylim=(0, None))
     handles, labels = _unique(axes)
     _legend(figure, handles, labels, most=1)
-    yield "memory", figure
+    return figure

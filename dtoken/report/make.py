@@ -44,28 +44,30 @@ def make_report(
         The page.
     """
     from dtoken.report.facts import claims
-    from dtoken.report.figures import draw_figures
     from dtoken.report.page import page
+    from dtoken.report.static import Drawing
     from dtoken.report.study import study
     from dtoken.sweep.collect import write_results
     from dtoken.sweep.runs import find_runs
 
     places = [Path(each) for each in ([directories] if isinstance(directories, str | Path) else directories)]
-    runs = find_runs(places)
-    found, checked = study(runs, accuracies), claims(places)
-    names = list(dict.fromkeys(method.name for method in found.sweep.methods))
-    if baseline is not None and names and baseline not in names:
-        raise InputError(f"baseline {baseline} is not a method of this sweep; use one of {', '.join(names)}")
-    told(found)
-    single = places[0] if len(places) == 1 else None
-    folder = Path(output) if output is not None else (single or Path()) / FOLDER
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise RunError(f"cannot write {folder}: {error.strerror or error}") from error
-    write_results(runs, single or folder)
-    title = ", ".join("/".join(place.resolve().parts[-2:]) for place in places)
-    text = page(found, title, baseline, draw_figures(found, folder), checked)
+    with Drawing() as drawing:
+        runs = find_runs(places)
+        found, checked = study(runs, accuracies), claims(places)
+        names = list(dict.fromkeys(method.name for method in found.sweep.methods))
+        if baseline is not None and names and baseline not in names:
+            raise InputError(f"baseline {baseline} is not a method of this sweep; use one of {', '.join(names)}")
+        told(found)
+        single = places[0] if len(places) == 1 else None
+        folder = Path(output) if output is not None else (single or Path()) / FOLDER
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise RunError(f"cannot write {folder}: {error.strerror or error}") from error
+        figures = drawing.begin(found, folder)
+        write_results(runs, single or folder)
+        title = ", ".join("/".join(place.resolve().parts[-2:]) for place in places)
+        text = page(found, title, baseline, figures, checked)
     write_atomically(folder / PAGE, lambda path: _write(path, text))
     return folder / PAGE
 

@@ -37,6 +37,16 @@ def start(more: Sequence[str] = ()) -> None:
             del os.environ[name]
 
 
+def running() -> bool:
+    """Whether the server was started by this process."""
+    if not available():
+        return False
+    from multiprocessing import forkserver
+
+    server: Any = forkserver._forkserver
+    return server._forkserver_pid is not None
+
+
 def configuration() -> dict[str, str]:
     """What Dask has to be told."""
     return {"distributed.worker.multiprocessing-method": METHOD} if available() else {}

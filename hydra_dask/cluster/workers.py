@@ -4,6 +4,7 @@ import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -70,6 +71,8 @@ class LocalWorkers:
         import dask
         from distributed import Client, LocalCluster
 
+        from hydra_dask.cluster._dashboard import when_opened
+
         workers = self.workers or WORKERS
         fork_server.start()
         with (
@@ -84,10 +87,13 @@ class LocalWorkers:
                 protocol="tls://" if self.tls else "tcp://",
                 security=temporary_security() if self.tls else None,
                 dashboard_address=self.dashboard,
+                scheduler_kwargs={"dashboard": False},
                 silence_logs=logging.CRITICAL,
             ) as cluster,
             Client(cluster) as client,
         ):
+            if find_spec("bokeh") is not None:
+                when_opened(cluster.scheduler)
             yield Connection(
                 client, in_words(workers, "process", "this machine", self.tls), dashboard(cluster, self.dashboard)
             )

@@ -1,6 +1,7 @@
 """What a report leaves on disk, and what the command says."""
 
 import json
+import multiprocessing
 import re
 from pathlib import Path
 from typing import Any
@@ -14,13 +15,14 @@ from PIL import Image
 
 from dtoken.cli.costs import cost_table
 from dtoken.cli.report import main
-from dtoken.errors import InputError
-from dtoken.report import figures, make_report
+from dtoken.errors import InputError, RunError
+from dtoken.report import make_report
 from dtoken.report.cells import cells_of
 from dtoken.report.facts import graphs, partitions
-from dtoken.report.figures import STYLE
+from dtoken.report.figures import STYLE, makers
 from dtoken.report.sentences import findings, lead
-from dtoken.report.study import study
+from dtoken.report.static import draw
+from dtoken.report.study import Study, study
 from dtoken.sweep.runs import find_runs
 from tests.sweep.made import config, trajectory, write_manifest, write_run
 
@@ -52,11 +54,33 @@ def test_figures_are_as_wide_as_a_column(report: Path) -> None:
         assert (report.parent / f"{name}.pdf").read_bytes().startswith(b"%PDF")
 
 
+def test_processes_draw_the_same_figures(sweep: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    make_report(sweep, tmp_path / "here")
+    monkeypatch.setattr("hydra_dask.cluster.fork_server.running", lambda: True)
+    monkeypatch.setattr("dtoken.report.static.draw", _only_elsewhere)
+    make_report(sweep, tmp_path / "there")
+    here, there = ({path.name: path.read_bytes() for path in (tmp_path / name).iterdir()} for name in ("here", "there"))
+    assert here == there
+
+
+def _only_elsewhere(study: Study, name: str, folder: Path) -> None:
+    assert multiprocessing.parent_process() is not None
+    draw(study, name, folder)
+
+
+def test_a_figure_that_cannot_be_written_is_said(sweep: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "rates.pdf").mkdir()
+    for elsewhere in (False, True):
+        monkeypatch.setattr("hydra_dask.cluster.fork_server.running", lambda elsewhere=elsewhere: elsewhere)
+        with pytest.raises(RunError, match=r"cannot write .*rates.pdf"):
+            make_report(sweep, tmp_path)
+
+
 def drawn(folder: Path) -> dict[str, Figure]:
     """The figures of a sweep, before they are written."""
     found = study(find_runs([folder]))
     with rc_context(STYLE):
-        return dict([*figures._convergence(found), *figures._rates(found), *figures._scaling(found)])
+        return {name: make() for name, make in makers(found).items()}
 
 
 def parameter_sweep(folder: Path) -> None:

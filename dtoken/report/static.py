@@ -1,0 +1,77 @@
+"""The static figures of a report as files, drawn by several processes where a sweep has left a server of them."""
+
+from concurrent.futures import Future, ProcessPoolExecutor
+from functools import partial
+from multiprocessing import get_context
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Self
+
+from dtoken.engine.processors import processors
+from dtoken.report.figures import STYLE, makers
+from dtoken.session.files import write_atomically
+from hydra_dask.cluster import fork_server
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from dtoken.report.study import Study
+
+FORMATS = ("png", "pdf")
+DPI = 300
+
+
+class Drawing:
+    """Draws the figures of a report while the rest of it is made; at the end of the context all are there.
+
+    Its processes load what they need while trajectories are read.
+    """
+
+    def __init__(self) -> None:
+        self._pool: ProcessPoolExecutor | None = None
+        self._drawn: list[Future[None]] = []
+
+    def __enter__(self) -> Self:
+        if fork_server.running():
+            count = processors()
+            self._pool = ProcessPoolExecutor(count, get_context(fork_server.METHOD))
+            self._drawn = [self._pool.submit(_load) for _ in range(count)]
+        return self
+
+    def begin(self, study: "Study", folder: Path) -> list[str]:
+        """Draw all figures into ``folder``, as PNG and PDF; the names of the PNG files, in the order of the page."""
+        names = list(makers(study))
+        for name in names:
+            if self._pool is None:
+                draw(study, name, folder)
+            else:
+                self._drawn.append(self._pool.submit(draw, study, name, folder))
+        return [f"{name}.png" for name in names]
+
+    def __exit__(self, kind: type[BaseException] | None, *_: BaseException | TracebackType | None) -> None:
+        if self._pool is not None:
+            with self._pool:
+                for each in self._drawn if kind is None else ():
+                    each.result()
+
+
+def draw(study: "Study", name: str, folder: Path) -> None:
+    """Write one figure as PNG and PDF."""
+    from matplotlib import rc_context
+
+    with rc_context(STYLE):
+        figure = makers(study)[name]()
+        for kind in FORMATS:
+            write_atomically(folder / f"{name}.{kind}", partial(_save, figure, kind))
+            figure.set_layout_engine("none")  # the first one has found where everything goes
+
+
+def _save(figure: "Figure", kind: str, path: Path) -> None:
+    metadata = {"CreationDate": None} if kind == "pdf" else None  # the same figure, the same file
+    figure.savefig(path, format=kind, dpi=DPI, metadata=metadata)
+
+
+def _load() -> None:
+    import matplotlib.backends.backend_agg
+    import matplotlib.backends.backend_pdf
+    import matplotlib.figure  # noqa: F401

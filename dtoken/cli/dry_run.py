@@ -6,9 +6,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from dtoken.cli.hydra_app import application, parse
+from dtoken.cli.hydra_app import QUIET, application, parse, sweep_directory
 from dtoken.cli.lines import count
-from dtoken.cli.run import KEYS, quoted, run_of_sweep
+from dtoken.cli.run import KEYS, run_of_sweep
 from dtoken.config.hydra import settings_of
 from dtoken.engine.rows.memory import PYTHON
 from dtoken.sweep.estimate import Estimate, estimate
@@ -25,18 +25,9 @@ def dry_run(words: Sequence[str], shown: str = SHOWN) -> int:
     asked = parse(["-m", *words])
     sys.argv = ["dtoken", "-m", *words]
     with application(asked, KEYS) as app:
-        directory = app.sweep_directory()
-        quiet = "hydra.hydra_logging.root.level=WARNING"
-        with _untouched(directory):
-            app.sweep(
-                run_of_sweep,
-                (
-                    f"hydra.sweep.dir={quoted(directory)}",
-                    "hydra/launcher=dask",
-                    f"hydra.launcher.dry_run={shown}",
-                    quiet,
-                ),
-            )
+        config = app.compose_sweep(["hydra/launcher=dask", f"hydra.launcher.dry_run={shown}", QUIET])
+        with _untouched(sweep_directory(config)):
+            app.sweep(config, run_of_sweep)
     return 0
 
 

@@ -21,15 +21,17 @@ from hydra.core.config_search_path import SearchPathQuery
 from hydra.core.global_hydra import GlobalHydra
 from hydra.core.hydra_config import HydraConfig
 from hydra.core.plugins import Plugins
-from hydra.core.utils import JobReturn, run_job
+from hydra.core.utils import JobReturn, configure_log, run_job
 from hydra.types import HydraContext, RunMode
 from omegaconf import DictConfig, OmegaConf, read_write
 
 from dtoken.cli.complaints import complaint, is_complaint
 from dtoken.config.source import SCHEME, SchemaConfigSource, config_folder
 from dtoken.errors import InputError
+from hydra_dask.plain import values
 
 NAME = "dtoken"
+QUIET = "hydra.hydra_logging.root.level=WARNING"  # Hydra's own log would be that of all libraries, on the console
 
 
 def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
@@ -84,21 +86,23 @@ class Application:
         asked = [value for value in self.arguments.overrides if value.startswith(f"{key}=")]
         return asked[-1].partition("=")[2] if asked else None
 
-    def compose_sweep(self) -> DictConfig:
-        """What all runs of the sweep have in common that the command line asks for."""
-        overrides = [*self.arguments.overrides, "hydra.mode=MULTIRUN"]
+    def compose_sweep(self, more: Sequence[str] = ()) -> DictConfig:
+        """What all runs of the sweep have in common that the command line, and ``more`` overrides, ask for."""
+        overrides = [*self.arguments.overrides, *more, "hydra.mode=MULTIRUN"]
         return self.hydra.compose_config(
             self.config_name, overrides, run_mode=RunMode.MULTIRUN, with_log_configuration=False
         )
 
-    def sweep_directory(self) -> Path:
-        """The directory of the sweep that the command line asks for."""
-        return Path(str(self.compose_sweep().hydra.sweep.dir))
-
-    def sweep(self, task: Callable[[DictConfig], Any], more: Sequence[str] = ()) -> Any:
-        """Run ``task`` for all combinations that the command line, and ``more`` overrides, ask for."""
-        overrides = [*self.arguments.overrides, *more, "hydra.mode=MULTIRUN"]
-        return self.hydra.multirun(self.config_name, task, overrides)
+    def sweep(self, config: DictConfig, task: Callable[[DictConfig], Any]) -> Any:
+        """Run ``task`` for all combinations that ``config`` stands for; ``Hydra.multirun`` would compose it again."""
+        configure_log(config.hydra.hydra_logging, config.hydra.verbose)
+        callbacks = Callbacks(config)
+        callbacks.on_multirun_start(config=config, config_name=self.config_name)
+        context = HydraContext(config_loader=self.hydra.config_loader, callbacks=callbacks)
+        sweeper = Plugins.instance().instantiate_sweeper(config=config, hydra_context=context, task_function=task)
+        returned = sweeper.sweep(arguments=values(config.hydra.overrides.task))
+        callbacks.on_multirun_end(config=config, config_name=self.config_name)
+        return returned
 
     def show(self) -> bool:
         """Do what the options of Hydra ask for that run nothing; False: they ask for nothing of the kind."""
@@ -150,6 +154,11 @@ def output_directory(config: DictConfig) -> Path:
         return Path(str(OmegaConf.select(config, "hydra.run.dir")))
     finally:
         HydraConfig.instance().cfg = before
+
+
+def sweep_directory(config: DictConfig) -> Path:
+    """The directory of the sweep that a configuration of ``compose_sweep`` stands for."""
+    return Path(str(config.hydra.sweep.dir))
 
 
 def running_directory() -> Path:

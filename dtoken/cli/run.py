@@ -123,14 +123,15 @@ def _tell_memory(app: Any) -> None:
 def _sweep(app: Any) -> int:
     """Run a sweep and report it, also if runs failed."""
     from dtoken.cli.costs import cost_table
+    from dtoken.cli.hydra_app import QUIET, sweep_directory
     from dtoken.cli.terminal import FAILED, INTERRUPTED
     from dtoken.report import make_report
     from hydra_dask.errors import Interrupted, JobDied
 
-    directory, status = app.sweep_directory(), 0
+    config, status = app.compose_sweep([QUIET]), 0
+    directory = sweep_directory(config)
     try:
-        # Hydra's own log would be that of all libraries, on the console
-        app.sweep(run_of_sweep, (f"hydra.sweep.dir={quoted(directory)}", "hydra.hydra_logging.root.level=WARNING"))
+        app.sweep(config, run_of_sweep)
     except (JobFailed, JobDied):  # the launcher has told which and why
         status = FAILED
     except Interrupted:  # the launcher has told how to go on, and whoever stops a sweep does not wait for a report

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from hydra.core.hydra_config import HydraConfig
 
-from dtoken.cli.hydra_app import Application
+from dtoken.cli.hydra_app import QUIET, Application
 from dtoken.cli.lines import aligned, count, description
 from dtoken.cli.screen import Screen
 from dtoken.cli.terminal import WRONG_USAGE, sentence
@@ -33,8 +33,8 @@ def show_theory(app: Application) -> int:
     """Print the table of what the command line asks for; nothing is run, nothing is left."""
     if app.sweeps:
         with TemporaryDirectory() as folder:  # where Hydra leaves what it leaves for every job
-            quiet = ("hydra/launcher=basic", "hydra.output_subdir=null", "hydra.hydra_logging.root.level=WARNING")
-            jobs = app.sweep(_theory_of_job, (f"hydra.sweep.dir={folder}", *quiet))
+            words = ["hydra/launcher=basic", "hydra.output_subdir=null", f"hydra.sweep.dir={folder}", QUIET]
+            jobs = app.sweep(app.compose_sweep(words), _theory_of_job)
         found = [job.return_value for batch in jobs for job in batch]
     else:
         config = app.compose()

@@ -1,4 +1,4 @@
-"""Constants and rates of token methods that descend on the dual: Token GD and TVR (Hendrikx 2022, Theorem 8).
+"""Constants and rates of token methods that descend on the dual: Token GD and TVR (Hendrikx 2022, Theorem 7).
 
 The paper's formulas have slips, corrected here: alpha is 2 K / (sigma~ kappa), not 2 sigma~ K / kappa; the step sizes
 depend on pi through its smallest entry; and the strong convexity that holds for every loss is r alpha with r about

@@ -191,7 +191,10 @@ def _check_rows(method: Method, law: Law, facts: Facts, title: str) -> None:
 
 
 def _takes_row(step: Any, place: int) -> bool:
-    """Whether a step uses its row without ever comparing it with anything, so as if there always was one."""
+    """Whether a step uses its row as an index without ever comparing it with anything, so as if there always was one.
+
+    Compiled functions that it is handed on to are part of the step.
+    """
     try:
         tree = ast.parse(textwrap.dedent(inspect.getsource(step.py_func)))
     except (OSError, TypeError, SyntaxError):  # typed in at a prompt
@@ -201,7 +204,19 @@ def _takes_row(step: Any, place: int) -> bool:
     def used(inside: ast.AST) -> bool:
         return any(isinstance(node, ast.Name) and node.id == row for node in ast.walk(inside))
 
-    return used(tree) and not any(isinstance(node, ast.Compare) and used(node) for node in ast.walk(tree))
+    nodes = list(ast.walk(tree))
+    if any(isinstance(node, ast.Compare) and used(node) for node in nodes):
+        return False
+    if any(isinstance(node, ast.Subscript) and used(node.slice) for node in nodes):
+        return True
+    handed = [
+        (step.py_func.__globals__.get(node.func.id), position)
+        for node in nodes
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
+        for position, argument in enumerate(node.args)
+        if isinstance(argument, ast.Name) and argument.id == row
+    ]
+    return any(hasattr(function, "py_func") and _takes_row(function, position) for function, position in handed)
 
 
 def _check_promise(promise: Any, title: str) -> None:

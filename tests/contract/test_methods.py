@@ -1,26 +1,26 @@
 """What every registered method promises, whatever it does inside."""
 
 import dataclasses
-import pickle
 import re
-from itertools import islice, pairwise
-from pathlib import Path
+from collections.abc import Iterator
+from itertools import islice
 from typing import Any
 
 import numpy as np
 import pytest
+from distributed import Client
 
 from dtoken.algorithms import METHODS, method_class
 from dtoken.algorithms.contract import Method
 from dtoken.engine.loop.experiment import prepare
-from dtoken.engine.loop.recorder import Record
-from dtoken.engine.loop.run import Outcome, Recording, Stop, run
 from dtoken.errors import InputError
 from dtoken.graph import build, walk
 from dtoken.problem.finite_sum import FiniteSum
 from dtoken.problem.losses import get_loss
 from dtoken.schedule.clock import TimeModel
 from dtoken.schedule.stream import start_at
+from dtoken.testing import check_method
+from hydra_dask.cluster import LocalWorkers
 from tests.engine.small import Setup, setup, small_shards, solve
 
 LOGISTIC, REGRESSION = small_shards(seed=11), small_shards(seed=12, classes=False)
@@ -30,19 +30,25 @@ def fields_of(name: str) -> dict[str, Any]:
     return {field.name: field for field in dataclasses.fields(method_class(name))}
 
 
+def tokens_of(name: str, tokens: int = 2) -> dict[str, int]:
+    return {"tokens": tokens} if "tokens" in fields_of(name) else {}
+
+
 def make(name: str, tokens: int = 2) -> Method:
     """With its defaults, and two tokens if it has some."""
-    settings = {"tokens": tokens} if "tokens" in fields_of(name) else {}
-    return method_class(name)(**settings)
+    method: Method = method_class(name)(**tokens_of(name, tokens))
+    return method
+
+
+@pytest.fixture(scope="module")
+def client() -> Iterator[Client]:
+    with LocalWorkers(2).open() as connection:
+        yield connection.client
 
 
 def make_setup(name: str, loss: str = "logistic", graph: str = "complete", kind: str = "simple") -> Setup:
     shards = LOGISTIC if loss == "logistic" else REGRESSION
     return setup(shards, make(name), loss=loss, sigma=0.2, graph=graph, kind=kind)
-
-
-def bits(state: dict[str, Any]) -> dict[str, bytes]:
-    return {name: array.tobytes() for name, array in state.items()}
 
 
 @pytest.mark.parametrize("name", METHODS)
@@ -95,113 +101,10 @@ def largest_error(case: Setup, engine: Any, t: float, best: Any) -> float:
     return float(max(np.abs(models.nodes - best).max(), np.abs(models.tokens - best).max()))
 
 
-@pytest.mark.parametrize("graph", ["complete", "ring"])
 @pytest.mark.parametrize("name", METHODS)
-def test_equal_bits_for_any_number_of_threads_and_any_cuts(name: str, graph: str) -> None:
-    case = make_setup(name, graph=graph, kind="simple" if graph == "complete" else "lazy")
-    events, found = case.events(4000), []
-    for threads, cuts in ((1, (0, 4000)), (2, (0, 1, 17, 1500, 4000)), (4, (0, 2500, 4000)), (9, (0, 4000))):
-        with case.engine(threads) as engine:
-            first = bits(engine.part().arrays)
-            for start, stop in pairwise(cuts):
-                engine.run(events.between(start, stop))
-                engine.models(float(events.at[stop - 1]))  # measuring must not touch the state
-            assert bits(engine.part().arrays) != first
-            found.append(bits(engine.part().arrays))
-    assert all(other == found[0] for other in found)
-
-
-@pytest.mark.parametrize("name", METHODS)
-def test_models_are_copies(name: str) -> None:
-    case = make_setup(name)
-    events = case.events(2000)
-    with case.engine() as engine:
-        engine.run(events.between(0, 1000))
-        before = engine.models(float(events.at[999]))
-        kept = before.nodes.tobytes(), before.tokens.tobytes()
-        engine.run(events.between(1000, 2000))
-        assert (before.nodes.tobytes(), before.tokens.tobytes()) == kept
-        state = bits(engine.part().arrays)
-        after = engine.models(float(events.at[1999]))
-        after.nodes[...] = after.tokens[...] = np.nan
-        assert bits(engine.part().arrays) == state
-
-
-@pytest.mark.parametrize("name", METHODS)
-def test_states_count_nodes_rows_or_tokens(name: str) -> None:
-    """So that any host can take over any node."""
-    case = make_setup(name)
-    with case.engine() as engine:
-        rows = sum(case.shards.node_rows)
-        assert all(len(array) in (case.shards.n, rows) for array in engine.nodes)
-        assert all(len(array) == len(case.method.token_start(case.shards.n)) for array in engine.tokens)
-
-
-@pytest.mark.parametrize("name", METHODS)
-def test_pickles(name: str) -> None:
-    """Method, constants and states, and a copy goes on with the same bits."""
-    case = make_setup(name)
-    method, constants = pickle.loads(pickle.dumps((case.method, case.constants)))
-    assert method == case.method
-    assert type(constants) is type(case.constants)
-    for mine, copy in zip(case.constants, constants, strict=True):
-        assert np.array_equal(mine, copy)
-    copy = dataclasses.replace(case, method=method, constants=constants)
-    events = case.events(1500)
-    with case.engine() as engine, copy.engine(2) as other:
-        engine.run(events.between(0, 700))
-        nodes, tokens = pickle.loads(pickle.dumps((engine.nodes, engine.tokens)))
-        for mine, theirs in zip((*engine.nodes, *engine.tokens), (*nodes, *tokens), strict=True):
-            assert mine.tobytes() == theirs.tobytes()
-        other.restore([pickle.loads(pickle.dumps(engine.part()))])
-        for each in (engine, other):
-            each.run(events.between(700, 1500))
-        assert bits(engine.part().arrays) == bits(other.part().arrays)
-
-
-def run_once(name: str, stop: Stop, every: float, directory: Path | None = None, threads: int = 1) -> Outcome:
-    problem = FiniteSum(LOGISTIC, get_loss("logistic"), 0.2)
-    experiment = prepare(problem, make(name), walk(build("complete", problem.n)), TimeModel(), 7)
-    with setup(LOGISTIC, make(name), sigma=0.2).engine(threads) as engine:
-        return run(
-            experiment,
-            engine,
-            stop,
-            Recording(every_passes=every),
-            directory=directory,
-            identity="x",
-            checkpoint_every=2,
-        )
-
-
-def without_wall(records: list[Record]) -> list[Record]:
-    return [dataclasses.replace(record, wall=0.0) for record in records]
-
-
-@pytest.mark.parametrize("name", METHODS)
-def test_resume_equals_uninterrupted(name: str, tmp_path: Path) -> None:
-    """Stopped in the middle and continued, with other threads: the same bits, the same trajectory."""
-    whole = run_once(name, Stop(passes=30), 2.0)
-    half = run_once(name, Stop(passes=13), 2.0, tmp_path, threads=2)
-    assert len(half.records) < len(whole.records)
-    rest = run_once(name, Stop(passes=30), 2.0, tmp_path, threads=3)
-    assert rest.models.nodes.tobytes() == whole.models.nodes.tobytes()
-    assert rest.models.tokens.tobytes() == whole.models.tokens.tobytes()
-    assert without_wall(rest.records) == without_wall(whole.records)
-    again = run_once(name, Stop(passes=30), 2.0, tmp_path)  # nothing left to do
-    assert again.models.tokens.tobytes() == whole.models.tokens.tobytes()
-    assert without_wall(again.records) == without_wall(whole.records)
-
-
-@pytest.mark.parametrize("name", METHODS)
-def test_recording_does_not_change_bits(name: str) -> None:
-    whole = run_once(name, Stop(events=5000), 1000.0)
-    often = run_once(name, Stop(events=5000), 0.7)
-    assert len(whole.records) == 2
-    assert len(often.records) > 10
-    assert whole.models.nodes.tobytes() == often.models.nodes.tobytes()
-    assert whole.models.tokens.tobytes() == often.models.tokens.tobytes()
-    assert without_wall(whole.records)[-1] == without_wall(often.records)[-1]
+def test_keeps_the_contract(name: str, client: Client) -> None:
+    """With two tokens if it has some."""
+    check_method(method_class(name), client=client, **tokens_of(name))
 
 
 @pytest.mark.parametrize("name", METHODS)

@@ -29,7 +29,8 @@ from dtoken.engine.local import LocalEngine
 from dtoken.engine.loop.accuracy import crossing
 from dtoken.engine.loop.experiment import Experiment, gather_facts
 from dtoken.engine.loop.recorder import Record
-from dtoken.engine.loop.run import Recording, Stop, run
+from dtoken.engine.loop.run import run
+from dtoken.engine.loop.settings import Recording, Stop
 from dtoken.graph import build, walk
 from dtoken.problem.finite_sum import FiniteSum
 from dtoken.problem.losses import get_loss

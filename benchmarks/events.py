@@ -30,7 +30,8 @@ from dtoken.data.store import ShardStore
 from dtoken.data.synthetic import Synthetic
 from dtoken.engine.local import LocalEngine
 from dtoken.engine.loop.experiment import Experiment, gather_facts
-from dtoken.engine.loop.run import Recording, Stop, run
+from dtoken.engine.loop.run import run
+from dtoken.engine.loop.settings import Recording, Stop
 from dtoken.graph import build, walk
 from dtoken.problem.finite_sum import FiniteSum
 from dtoken.problem.losses import get_loss
@@ -114,7 +115,7 @@ class Bench:
         """The same by the bare loop, and the state that it leaves."""
         events, rows, run = self.events, engine.rows, bare_loop(self.method)
         row = np.empty(events.size, np.int64)
-        resolve(events, engine.samples, rows.first, row)
+        resolve(events, engine.samples(), rows.first, row)
         arrays = (events.kind, events.node, row, events.token, events.at)
         state: list[np.ndarray] = []
 

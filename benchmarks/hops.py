@@ -83,7 +83,7 @@ def two_workers(root: Path, d: int, nodes: int, tls: bool = False) -> Iterator[t
         quiet(),
         LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address="127.0.0.1:0", **security) as cluster,
         Client(cluster) as client,
-        DaskEngine(client, experiment, store.path) as engine,
+        DaskEngine(client, experiment, store) as engine,
     ):
         yield client, engine, experiment
 

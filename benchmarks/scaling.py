@@ -106,7 +106,7 @@ def local_timed(stack: ExitStack, experiment: Experiment, store: ShardStore) -> 
 
 
 def dask_timed(stack: ExitStack, experiment: Experiment, store: ShardStore, client: Client) -> Timed:
-    engine = stack.enter_context(DaskEngine(client, experiment, store.path))
+    engine = stack.enter_context(DaskEngine(client, experiment, store))
     return Timed(engine, lambda: list(client.run(time.process_time).values()))
 
 

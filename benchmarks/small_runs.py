@@ -25,7 +25,7 @@ PARTS = {
     "summary.json, twice": ["dtoken.session.files.write_summary"],
     "trajectory.parquet": ["dtoken.session.files.write_trajectory"],
     "result.zarr": ["dtoken.session.files.write_result"],
-    "the rest: header, theory, provenance, closing lines": ["dtoken.cli.run.carry_out"],
+    "the rest: header, theory, provenance, closing lines": ["dtoken.session.execute.carry_out"],
 }
 
 

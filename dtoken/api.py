@@ -6,7 +6,6 @@ What it needs is loaded when it is called: ``from dtoken import run`` costs next
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,13 +14,15 @@ if TYPE_CHECKING:
     from distributed import Client
 
     from dtoken.algorithms.contract import Method
-    from dtoken.config.sections import Checkpoint, Engine, Problem, Record
+    from dtoken.config.sections import Problem
     from dtoken.config.settings import Graph
     from dtoken.data.partition import Partition
     from dtoken.data.rows import Source
-    from dtoken.engine.loop.run import Stop
+    from dtoken.engine.loop.settings import Checkpointing, Recording, Stop
+    from dtoken.engine.settings import EngineSettings
     from dtoken.schedule.clock import TimeModel
     from dtoken.session.result import Result
+    from dtoken.session.viewer import Viewer
     from hydra_dask.cluster import Cluster
 
 Keys = Mapping[str, Any]
@@ -39,15 +40,15 @@ def run(
     partition: Keys | Partition | None = None,
     seed: int = 0,
     stop: Keys | Stop | None = None,
-    record: Keys | Record | None = None,
+    record: Keys | Recording | None = None,
     time: Keys | TimeModel | None = None,
-    engine: str | Keys | Engine = "local",
+    engine: str | Keys | EngineSettings = "local",
     threads: int | None = None,
     cluster: str | Keys | Cluster | None = None,
     client: Client | None = None,
     replay: str | Path | None = None,
     directory: str | Path | None = None,
-    checkpoint: Keys | Checkpoint | None = None,
+    checkpoint: Keys | Checkpointing | None = None,
     progress: bool = False,
 ) -> Result:
     """Run a token method and return what it found.
@@ -116,12 +117,9 @@ def run(
     >>> result.trajectory.suboptimality.iloc[-1] < 1e-3
     np.True_
     """
-    from dtoken.config.sections import Schedule
+    from dtoken.config.sections import ScheduleSource
     from dtoken.config.settings import make_settings
-    from dtoken.session.execute import execute, noting_memory
-    from dtoken.session.files import earlier_summary, is_over
-    from dtoken.session.prepare import check_length, prepare_run
-    from dtoken.session.result import Result
+    from dtoken.session.execute import carry_out
 
     settings = make_settings(
         data=data,
@@ -137,23 +135,13 @@ def run(
         record=record,
         time=time,
         checkpoint=checkpoint,
-        schedule=Schedule(None if replay is None else str(replay)),
+        schedule=ScheduleSource(None if replay is None else str(replay)),
     )
-    folder = None if directory is None else Path(directory)
-    if folder is not None:
-        before = earlier_summary(folder, settings)
-        if before and is_over(folder, before, settings):
-            return Result.load(folder)
-    with noting_memory(settings, folder), _screen(progress) as screen:
-        prepared = prepare_run(settings, screen and screen.watcher)
-        check_length(prepared)
-        if folder is not None:
-            folder.mkdir(parents=True, exist_ok=True)
-        if settings.engine.kind == "dask" and cluster is None and client is None:
-            from dtoken.engine.dask.connect import present_client
+    if settings.engine.kind == "dask" and cluster is None and client is None:
+        from dtoken.engine.dask.connect import present_client
 
-            client = present_client()
-        return execute(prepared, folder, screen and screen.observer(prepared), client)
+        client = present_client()
+    return carry_out(settings, None if directory is None else Path(directory), _viewer(progress), client=client)
 
 
 def predict(
@@ -229,8 +217,11 @@ def _problem(problem: Keys | Problem | None, loss: str | None, sigma: float | No
 
 
 def _engine(
-    engine: str | Keys | Engine, threads: int | None, cluster: str | Keys | Cluster | None, client: Client | None
-) -> str | Keys | Engine:
+    engine: str | Keys | EngineSettings,
+    threads: int | None,
+    cluster: str | Keys | Cluster | None,
+    client: Client | None,
+) -> str | Keys | EngineSettings:
     """The engine, with its threads if they were given."""
     from dtoken.errors import InputError
 
@@ -245,9 +236,9 @@ def _engine(
     return engine
 
 
-def _screen(progress: bool) -> Any:
+def _viewer(progress: bool) -> Viewer | None:
     if not progress:
-        return nullcontext()
-    from dtoken.cli.screen import Screen
+        return None
+    from dtoken.cli.screen import Bar
 
-    return Screen()
+    return Bar()

@@ -3,7 +3,7 @@
 import math
 from typing import TYPE_CHECKING
 
-from dtoken.cli.lines import FIRST, aligned, amounts, headings
+from dtoken.session.lines import FIRST, aligned, amounts, headings
 
 if TYPE_CHECKING:
     from dtoken.report.costs import Reached

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from difflib import get_close_matches
 from pathlib import Path
 
-from dtoken.cli.terminal import FAILED, progress, run_command, sentence
-from dtoken.errors import InputError
+from dtoken.cli.terminal import FAILED, progress, run_command
+from dtoken.errors import InputError, sentence
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -7,11 +7,12 @@ from pathlib import Path
 from typing import Any
 
 from dtoken.cli.hydra_app import QUIET, application, parse, sweep_directory
-from dtoken.cli.lines import count
-from dtoken.cli.run import KEYS, run_of_sweep
+from dtoken.cli.run import KEYS
 from dtoken.config.hydra import settings_of
 from dtoken.engine.rows.memory import PYTHON
+from dtoken.session.lines import count
 from dtoken.sweep.estimate import Estimate, estimate
+from dtoken.sweep.job import run_of_sweep
 from hydra_dask.cluster import Cluster, Jobs
 from hydra_dask.identity import swept_keys
 from hydra_dask.manifest import Job

@@ -159,8 +159,3 @@ def output_directory(config: DictConfig) -> Path:
 def sweep_directory(config: DictConfig) -> Path:
     """The directory of the sweep that a configuration of ``compose_sweep`` stands for."""
     return Path(str(config.hydra.sweep.dir))
-
-
-def running_directory() -> Path:
-    """Hydra's output directory of the task that is running."""
-    return Path(HydraConfig.get().runtime.output_dir)

@@ -2,11 +2,11 @@
 
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from dtoken.errors import Diverged, InputError, JobFailed, RunError
+from dtoken.errors import InputError, JobFailed, sentence
 from dtoken.version import __version__
 
 KEYS = (
@@ -105,7 +105,7 @@ def _run(asked: Any) -> int:
 
         config = app.compose()
         directory = output_directory(config)
-        return single_run(settings_to_run(config), directory, lambda task: app.run(config, lambda _: task()))
+        return _single_run(settings_to_run(config), directory, lambda task: app.run(config, lambda _: task()))
 
 
 def _tell_memory(app: Any) -> None:
@@ -126,6 +126,7 @@ def _sweep(app: Any) -> int:
     from dtoken.cli.hydra_app import QUIET, sweep_directory
     from dtoken.cli.terminal import FAILED, INTERRUPTED
     from dtoken.report import make_report
+    from dtoken.sweep.job import run_of_sweep
     from hydra_dask.errors import Interrupted, JobDied
 
     config, status = app.compose_sweep([QUIET]), 0
@@ -147,94 +148,19 @@ def quoted(path: str | Path) -> str:
     return f"'{text}'"
 
 
-def run_of_sweep(config: Any) -> None:
-    """The task of a sweep: one run, on a worker."""
-    from hydra.core.hydra_config import HydraConfig
-
-    from dtoken.cli.hydra_app import running_directory
-    from dtoken.config.hydra import settings_to_run
-    from dtoken.sweep.progress import FILE, ProgressFile
-
-    directory = running_directory()
-    try:
-        ended = carry_out(
-            settings_to_run(config, HydraConfig.get()),
-            directory,
-            lambda task: task(),
-            lambda prepared, observer: ProgressFile(prepared, directory, observer),
-        )
-    except (InputError, RunError, OSError) as error:
-        raise JobFailed(str(error)) from error
-    except Exception as error:
-        raise JobFailed(f"{type(error).__name__}: {error}") from error
-    finally:
-        (directory / FILE).unlink(missing_ok=True)
-    if ended is not None:
-        raise ended
-
-
-def single_run(settings: Any, directory: Path, inside: Any) -> int:
+def _single_run(settings: Any, directory: Path, inside: Any) -> int:
     """Check everything, then run ``inside`` the directory."""
-    from dtoken.cli.terminal import FAILED, sentence
+    from dtoken.cli.screen import Screen
+    from dtoken.cli.terminal import FAILED
+    from dtoken.session.execute import carry_out
+    from dtoken.sweep.job import bad_end
 
-    ended = carry_out(settings, directory, inside)
-    if ended is not None:
-        print(sentence(ended), file=sys.stderr)
+    screen = Screen()
+    result = carry_out(settings, directory, screen, inside=inside)
+    if reason := bad_end(result, screen.subject):
+        print(sentence(reason), file=sys.stderr)
         return FAILED
     return 0
-
-
-def carry_out(
-    settings: Any, directory: Path, inside: Any, observed: Any = lambda _, observer: observer
-) -> JobFailed | None:
-    """One run, told as it goes; the reason if it did not end well, as an error.
-
-    Parameters
-    ----------
-    settings
-        Of the run.
-    directory
-        Where the run leaves its files.
-    inside
-        Calls what it is given when the directory is there.
-    observed
-        Makes, from what is prepared and the screen's observer, the one that looks on.
-    """
-    from dtoken.cli.lines import closing, header
-    from dtoken.cli.screen import Screen
-    from dtoken.session.execute import execute, noting_memory
-    from dtoken.session.files import earlier_summary, is_over
-    from dtoken.session.prepare import check_length, prepare_run
-
-    before = earlier_summary(directory, settings)
-    if before and is_over(directory, before, settings):
-        if before["failure"]:
-            return _ended(before, f"{directory} holds this run, which")
-        print(f"This run is done already; a later stop would continue it.\n{directory}")
-        return None
-    accuracy = settings.stop.suboptimality or min(settings.record.accuracies, default=1e-8)
-    with noting_memory(settings, directory), Screen() as screen:
-        prepared = prepare_run(settings, screen.watcher)
-        check_length(prepared)
-        screen.hide()
-        for name, text in header(prepared, accuracy):
-            screen.show(name, text)
-        for note in prepared.experiment.notes:
-            screen.note(note)
-        observer = observed(prepared, screen.observer(prepared))
-        result = inside(lambda: execute(prepared, directory, observer))
-    for line in closing(result):
-        print(line)
-    print(directory)
-    return _ended(result.summary, "The run") if result.summary["failure"] else None
-
-
-def _ended(summary: Mapping[str, Any], subject: str) -> JobFailed:
-    """How a run ended that did not end well."""
-    from dtoken.session.files import DIVERGED
-
-    kind = Diverged if summary["status"] == DIVERGED else JobFailed
-    return kind(f"{subject} {summary['failure']}")
 
 
 if __name__ == "__main__":

@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
 from dtoken.data.build import Watcher
-from dtoken.errors import InputError, RunError
+from dtoken.errors import InputError, RunError, sentence
 
 FAILED, WRONG_USAGE, INTERRUPTED = 1, 2, 130
 
@@ -39,12 +39,6 @@ def run_command(command: Callable[[], int]) -> int:
         return FAILED
     except OSError as error:
         return _fail(error, FAILED)
-
-
-def sentence(message: object) -> str:
-    """A message with a full stop at its end, unless it has an end already."""
-    text = str(message)
-    return text if text.endswith((".", "?", "!")) else f"{text}."
 
 
 def _fail(message: object, status: int) -> int:

@@ -8,12 +8,12 @@ from typing import Any, NamedTuple
 from hydra.core.hydra_config import HydraConfig
 
 from dtoken.cli.hydra_app import QUIET, Application
-from dtoken.cli.lines import aligned, count, description
-from dtoken.cli.screen import Screen
-from dtoken.cli.terminal import WRONG_USAGE, sentence
+from dtoken.cli.screen import Bar
+from dtoken.cli.terminal import WRONG_USAGE
 from dtoken.config.hydra import settings_of
 from dtoken.engine.loop.prediction import BASIS, COSTS, PAPER_BASIS, quantities, theory_table
-from dtoken.errors import InputError
+from dtoken.errors import InputError, sentence
+from dtoken.session.lines import aligned, count, description
 from dtoken.session.memory_estimate import memory_line, store_need
 from dtoken.session.prepare import prepare_run
 
@@ -61,7 +61,7 @@ def _theory_of_job(config: Any) -> Theory:
 
 def _theory(config: Any, hydra: Any) -> Theory:
     settings = settings_of(config, hydra)
-    with Screen() as screen:
+    with Bar() as screen:
         prepared = prepare_run(settings, screen.watcher)
         screen.hide()
         for note in prepared.experiment.notes:

@@ -15,11 +15,8 @@ from dtoken.config.sections import (
     SECTIONS,
     SOURCE_HIDDEN,
     SOURCES,
-    Checkpoint,
-    Engine,
     Problem,
-    Record,
-    Schedule,
+    ScheduleSource,
     asked_accuracies,
     source_class,
 )
@@ -29,8 +26,9 @@ from dtoken.data.partition import Partition
 from dtoken.data.remote import is_remote
 from dtoken.data.rows import Source
 from dtoken.data.sources import open_source
-from dtoken.engine.loop.run import Stop
+from dtoken.engine.loop.settings import Checkpointing, Recording, Stop
 from dtoken.engine.rows.memory import parse_memory
+from dtoken.engine.settings import EngineSettings
 from dtoken.errors import InputError
 from dtoken.graph.topologies import parameters
 from dtoken.graph.walks import KINDS as WALKS
@@ -64,11 +62,11 @@ class Settings:
     method: Method
     seed: int
     stop: Stop
-    record: Record
+    record: Recording
     time: TimeModel
-    checkpoint: Checkpoint
-    schedule: Schedule
-    engine: Engine
+    checkpoint: Checkpointing
+    schedule: ScheduleSource
+    engine: EngineSettings
     cluster: Cluster = field(default_factory=LocalWorkers)
     labels: Labels = "auto"
     store: Path | str | None = None  # folder of stores, or URL of one

@@ -66,7 +66,7 @@ def open_store(location: str | os.PathLike[str], scratch: Path | None = None) ->
         _keep(folder / ROOT, content)
     except RunError as error:
         raise InputError(str(error)) from None
-    return RemoteStore(folder, ShardStore.open(folder).meta, url)
+    return RemoteStore(folder, ShardStore.open(folder).meta, url, scratch)
 
 
 @dataclass(frozen=True)
@@ -74,11 +74,17 @@ class RemoteStore(ShardStore):
     """A remote store, seen through the folder of its fetched chunks."""
 
     url: str = ""
+    asked_scratch: Path | None = None
 
     @property
     def location(self) -> str:
         """The URL."""
         return self.url
+
+    @property
+    def scratch(self) -> Path | None:
+        """The folder that was asked for, for what is fetched; None: the default of each machine."""
+        return self.asked_scratch
 
     def array(self, node: int, name: str) -> StoredArray:
         """One array of a node, whose chunks are fetched when they are asked for."""

@@ -109,6 +109,11 @@ class ShardStore:
         return str(self.path.resolve())
 
     @property
+    def scratch(self) -> Path | None:
+        """The folder that was asked for, for what is fetched of the store."""
+        return None
+
+    @property
     def n(self) -> int:
         """Number of nodes."""
         return self.meta.n

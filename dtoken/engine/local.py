@@ -3,11 +3,12 @@
 from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 from dtoken.algorithms.contract import Arrays, Method, Models, Origin, Vector
+from dtoken.engine.loop.experiment import Experiment
 from dtoken.engine.loop.parts import Part, PartFile, read_part
-from dtoken.engine.loop.recorder import Measurement, measure_models
+from dtoken.engine.loop.recorder import Measurement, Record, measure_models
 from dtoken.engine.rows.memory import Room
 from dtoken.engine.rows.node_rows import NodeRows
 from dtoken.engine.runner import Runner, whole_site
@@ -44,6 +45,14 @@ class LocalEngine(Runner):
     def settle(self) -> None:
         """Wait until all events have happened."""
         self.finish()
+
+    def adopt(self, experiment: Experiment) -> None:
+        """Go to the very start of an experiment that differs from this one in its constants only."""
+        self.begin(experiment.constants)
+
+    def facts(self, records: Sequence[Record], begun: int) -> dict[str, Any]:
+        """In how many threads events happened."""
+        return {"threads": self.threads}
 
     def models(self, t: float) -> Models:
         """The estimates at time ``t``, as copies."""

@@ -32,6 +32,7 @@ from dtoken.engine.rows.pieces import Piece, PlannedPiece, RowPieces, Step, cut
 from dtoken.engine.rows.row_cache import RowCache
 from dtoken.errors import InputError, RunError
 from dtoken.schedule.events import Events, no_events
+from dtoken.schedule.samples import Samples
 
 T = TypeVar("T")
 
@@ -138,10 +139,10 @@ class Runner:
         self._courier = courier or NoCourier()
         self.rows, self.numbers = rows.rows, site.numbers
         self._run = executor(method.local, method.visit, method.meet)
-        self.samples = hosted_samples(method, constants, self.rows)
+        self._samples = hosted_samples(method, constants, self.rows)
         self.ready = np.zeros(len(site.token_start), np.int64)  # turns of each token that is here, -1: it is not
         self.tally = Tally()
-        threads = min(threads, len(self.numbers))
+        self.threads = threads = min(threads, len(self.numbers))
         self._slot = np.full(len(site.host), -1)  # place of each node among the hosted ones
         self._slot[self.numbers] = np.arange(len(self.numbers))
         self._group = np.full(len(site.host), -1)
@@ -170,6 +171,10 @@ class Runner:
         """Seconds that the initial state took."""
         return self._node_rows.start_seconds
 
+    def samples(self) -> Samples:
+        """What the hosted nodes draw from."""
+        return self._samples
+
     def margins(self) -> Vector | None:
         """The margins of the hosted rows, if the method keeps them."""
         found = self._method.margins(self._c, self.nodes)
@@ -190,7 +195,7 @@ class Runner:
         if (pieces := self._node_rows.pieces) is None:
             self._run_plans(*self._plans(events))
             return
-        for piece in cut(events, self._slot, self.samples, pieces.cache, self._method, self._group):
+        for piece in cut(events, self._slot, self._samples, pieces.cache, self._method, self._group):
             if isinstance(piece, Step):
                 self._take_step(piece.node, pieces)
             else:
@@ -226,7 +231,7 @@ class Runner:
         turns, made = self._traffic.turns.copy(), []
         for slot in self._slots:
             traffic = self._traffic._replace(where=self._traffic.where.copy(), turns=self._traffic.turns.copy())
-            made.append(make_plan(events, slot, self.samples, self.rows.first, traffic))
+            made.append(make_plan(events, slot, self._samples, self.rows.first, traffic))
         self._traffic = traffic  # the same from all
         return made, turns
 

@@ -4,7 +4,6 @@ import math
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -21,9 +20,6 @@ from dtoken.problem.blocks import Blocks
 from dtoken.problem.shards import Shards
 from dtoken.schedule.events import LOCAL, NO_SAMPLE, NONE, VISIT, Events, no_events
 from dtoken.theory.local_work import Times, choose_p_comm
-
-if TYPE_CHECKING:
-    from dtoken.engine.dask.driver import DaskEngine
 
 ENOUGH = 0.02  # seconds that can be measured well
 REPEATS = 3
@@ -96,25 +92,8 @@ class Choice:
         return f"{self.value:.3g} chosen, balanced {balanced:.3g}: {times}"
 
 
-def choose(experiment: Experiment, threads: int, reads: bool, cluster: "DaskEngine | None" = None) -> Choice:
-    """Choose a p_comm by what is measured now.
-
-    Parameters
-    ----------
-    experiment
-        What is to be run.
-    threads
-        Of the local engine.
-    reads
-        Whether rows do not all fit into memory.
-    cluster
-        The engine, if it is not the local one.
-    """
-    if cluster is None:
-        times, workers = measure_times(experiment, threads, reads, ENTRIES if reads else None), threads
-    else:
-        hop, workers = min(cluster.hop_seconds, default=0.0), cluster.workers
-        times = measure_times(experiment, 1, reads, ENTRIES)._replace(hop=hop)
+def choose(experiment: Experiment, times: Times, workers: int) -> Choice:
+    """Choose a p_comm by what was measured, for so many threads or workers."""
     tokens, jumps = len(experiment.start.positions), experiment.law.jumps
     samples = float(experiment.facts.samples.mean()) if experiment.method.draws_samples else 1.0
     value = choose_p_comm(experiment.constants.balanced, times, tokens, jumps, workers, samples)

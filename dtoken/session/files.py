@@ -1,4 +1,4 @@
-"""The run directory: what a run leaves (DESIGN: trajectory.parquet, summary.json, result.zarr), complete or absent."""
+"""The run directory: what a run leaves (trajectory.parquet, summary.json, result.zarr), complete or absent."""
 
 import hashlib
 import json

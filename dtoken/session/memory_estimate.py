@@ -6,15 +6,13 @@ from typing import Any
 
 import numpy as np
 
-from dtoken.config.sections import Local
 from dtoken.config.settings import Settings
 from dtoken.data.ingest import default_store_root, store_key
 from dtoken.data.remote import open_store
 from dtoken.data.row_files import ENTRY_BYTES
 from dtoken.data.store import ShardStore
-from dtoken.engine.rows.memory import LIMIT_SHARE, MB, PYTHON, MemoryNeed, Room, memory_need, parse_memory, show
+from dtoken.engine.rows.memory import LIMIT_SHARE, MB, PYTHON, MemoryNeed, Room, memory_need, show
 from dtoken.errors import InputError, RunError
-from hydra_dask.cluster.workers import WORKERS
 
 Sizes = tuple[int, Sequence[int], Sequence[int]]
 
@@ -64,8 +62,7 @@ def store_need(settings: Settings, store: ShardStore) -> MemoryNeed:
 
 def _of_process(settings: Settings, features: int, rows: Sequence[int], nonzeros: Sequence[int]) -> MemoryNeed:
     n = len(rows)
-    workers = 1 if isinstance(settings.engine, Local) else getattr(settings.cluster, "workers", None) or WORKERS
-    hosted = -(-n // min(workers, n))
+    hosted = -(-n // min(settings.engine.processes(settings.cluster), n))
     return memory_need(settings.method, n, features, rows[:hosted], nonzeros[:hosted])
 
 
@@ -78,27 +75,24 @@ def memory_budget(settings: Settings) -> int | None:
     >>> memory_budget(make_settings(engine="dask", cluster={"kind": "local", "memory": "1GB"}))
     600000000
     """
-    budget = parse_memory("engine.memory", settings.engine.memory)
-    if budget is not None or isinstance(settings.engine, Local):
-        return budget
-    limit = parse_memory("cluster.memory", getattr(settings.cluster, "memory", None))
-    return None if limit is None else int(LIMIT_SHARE * limit)
+    budget, limit = settings.engine.budget, settings.engine.worker_memory(settings.cluster)
+    return budget if budget is not None or limit is None else int(LIMIT_SHARE * limit)
 
 
 def check_memory(settings: Settings, need: MemoryNeed | None) -> Room | None:
     """What the budget leaves for rows, None: all fit, as far as that is known; InputError if it is too small."""
-    workers = not isinstance(settings.engine, Local)
-    if workers:
-        _check_worker(settings, need)
-    return need.room(memory_budget(settings), settings.engine.read_ahead, workers) if need else None
+    _check_worker(settings, need)
+    if need is None:
+        return None
+    return need.room(memory_budget(settings), settings.engine.read_ahead, workers=not settings.engine.here)
 
 
 def _check_worker(settings: Settings, need: MemoryNeed | None) -> None:
     """Refuse workers whose memory limit is below what they will use: Dask would kill them."""
-    limit = parse_memory("cluster.memory", getattr(settings.cluster, "memory", None))
+    limit = settings.engine.worker_memory(settings.cluster)
     if limit is None:
         return
-    least = _worker_least(parse_memory("engine.memory", settings.engine.memory), need)
+    least = _worker_least(settings.engine.budget, need)
     if least <= limit:
         return
     share = f"{LIMIT_SHARE:.0%}" if settings.engine.memory is None else f"engine.memory={settings.engine.memory}"
@@ -127,8 +121,8 @@ def memory_line(settings: Settings, need: MemoryNeed, budget: int | None = None)
         return None
     room, rows = need.room(budget, workers=True), show(ENTRY_BYTES * need.nonzeros)
     held = "all" if room is None else f"{show(ENTRY_BYTES * room.entries)} at a time"
-    each = "" if isinstance(settings.engine, Local) else " a worker"
-    return f"{show(budget)}{each}: {show(need.state)} state, {show(need.tables)} tables, {rows} of rows, {held}"
+    given = f"{show(budget)}{settings.engine.each}"
+    return f"{given}: {show(need.state)} state, {show(need.tables)} tables, {rows} of rows, {held}"
 
 
 def memory_text(settings: Settings) -> str:
@@ -140,6 +134,5 @@ def memory_text(settings: Settings) -> str:
     if need is None:
         return "unknown until the data are ingested"
     check_memory(settings, need)
-    each = "" if isinstance(settings.engine, Local) else " a worker"
-    found = memory_line(settings, need) or f"about {show(need.everything)}{each}"
+    found = memory_line(settings, need) or f"about {show(need.everything)}{settings.engine.each}"
     return f"{found}; beside it {show(PYTHON)} for Python and its libraries"

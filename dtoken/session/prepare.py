@@ -15,7 +15,6 @@ from dtoken.data.store import ShardStore
 from dtoken.engine.events.executor import executor
 from dtoken.engine.loop.experiment import Experiment, prepare, with_p_comm
 from dtoken.engine.loop.prediction import Prediction, expected, predict
-from dtoken.engine.rows.memory import parse_memory
 from dtoken.engine.timing import Choice
 from dtoken.errors import InputError
 from dtoken.graph.topologies import build
@@ -77,7 +76,7 @@ def prepare_run(settings: Settings, watcher: Watcher | None = None) -> Prepared:
     store, found = open_data(settings, watcher)
     threads = settings.engine.threads_for(store.n, _worth_sharing(settings, store))
     check_memory(settings, store_need(settings, store))  # or a sentence, before any work
-    budget = parse_memory("engine.memory", settings.engine.memory)
+    budget = settings.engine.budget
     kept = KEPT if budget is None else max(0, min(KEPT, budget - threads * READING))
     problem = FiniteSum(store, get_loss(settings.problem.loss), settings.problem.sigma, kept, threads)
     watcher.stage("computing constants and optimum")
@@ -184,6 +183,11 @@ def kernels_cached(prepared: Prepared) -> bool:
 def is_auto(prepared: Prepared) -> bool:
     """Whether p_comm is chosen by measured times."""
     return getattr(prepared.settings.method, "p_comm", None) == "auto"
+
+
+def wants_choice(prepared: Prepared) -> bool:
+    """Whether p_comm is still to be chosen."""
+    return is_auto(prepared) and prepared.choice is None
 
 
 def chosen(prepared: Prepared, choice: Choice) -> Prepared:

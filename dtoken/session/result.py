@@ -99,6 +99,12 @@ class Result:
         """``done``, ``diverged`` or ``failed``."""
         return str(self.summary["status"])
 
+    @property
+    def failure(self) -> str | None:
+        """Why the run did not end well, in a sentence; None: it did."""
+        reason: str | None = self.summary["failure"]
+        return reason
+
     def plot(self, x: str = "passes", ax: "Axes | None" = None) -> "Axes":
         """Draw the suboptimality against ``passes``, ``jumps``, ``messages``, ``time`` or another column."""
         from dtoken.session.curves import plot_curves

@@ -4,29 +4,28 @@ import time
 from pathlib import Path
 
 from dtoken.engine.loop.recorder import Record
-from dtoken.session.execute import Observer, fraction
 from dtoken.session.files import write_json
 from dtoken.session.prepare import Prepared
+from dtoken.session.viewer import Telling, fraction
 
 FILE = "progress.json"  # the launcher shows its text and its fraction
 SECONDS = 1.0  # from one version to the next
 
 
-class ProgressFile:
-    """Tells another observer everything, and writes the file."""
+class ProgressFile(Telling):
+    """Writes the file, and tells the rest to the log of the job."""
 
-    def __init__(self, prepared: Prepared, directory: Path, observer: Observer) -> None:
-        self._stop, self._gap = prepared.settings.stop, prepared.gap
-        self._path, self._observer = directory / FILE, observer
+    def __init__(self, directory: Path) -> None:
+        self._path = directory / FILE
         self._written = -SECONDS
 
-    def events(self, count: int) -> None:
-        """So many events happened."""
-        self._observer.events(count)
+    def prepared(self, prepared: Prepared) -> None:
+        """Describe the run."""
+        self._stop, self._gap = prepared.settings.stop, prepared.gap
+        super().prepared(prepared)
 
     def record(self, record: Record) -> None:
-        """This was measured."""
-        self._observer.record(record)
+        """Write the file, if the last one is old enough."""
         if time.monotonic() - self._written >= SECONDS:
             self._written = time.monotonic()
             content = {
@@ -37,10 +36,6 @@ class ProgressFile:
             }
             write_json(self._path, content)
 
-    def show(self, name: str, text: str) -> None:
-        """One more line of the header."""
-        self._observer.show(name, text)
-
-    def note(self, text: str) -> None:
-        """Something that the user should know."""
-        self._observer.note(text)
+    def remove(self) -> None:
+        """The run is over."""
+        self._path.unlink(missing_ok=True)

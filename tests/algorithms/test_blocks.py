@@ -12,7 +12,8 @@ import dtoken
 from dtoken.algorithms.token import Token
 from dtoken.algorithms.tvr import TVR
 from dtoken.engine.loop.experiment import exact_costs, prepare
-from dtoken.engine.loop.run import Recording, Stop, run
+from dtoken.engine.loop.run import run
+from dtoken.engine.loop.settings import Checkpointing, Recording, Stop
 from dtoken.errors import InputError
 from dtoken.graph import build, walk
 from dtoken.problem.finite_sum import FiniteSum
@@ -232,7 +233,9 @@ def run_once(stop: Stop, threads: int, directory: Path | None = None) -> Any:
     case = Setup(problem.shards, problem, method, experiment.facts, experiment.constants, experiment.schedule)
     with case.engine(threads) as engine:
         recording = Recording(every_passes=2.0)
-        found = run(experiment, engine, stop, recording, directory=directory, identity="x", checkpoint_every=2)
+        found = run(
+            experiment, engine, stop, recording, directory=directory, identity="x", checkpointing=Checkpointing(None, 2)
+        )
         return found, {name: array.tobytes() for name, array in engine.part().arrays.items()}
 
 

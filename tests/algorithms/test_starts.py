@@ -15,7 +15,8 @@ from dtoken.algorithms.token import Token
 from dtoken.algorithms.tvr import TVR
 from dtoken.engine.local import LocalEngine
 from dtoken.engine.loop.experiment import prepare
-from dtoken.engine.loop.run import Recording, Stop, run
+from dtoken.engine.loop.run import run
+from dtoken.engine.loop.settings import Recording, Stop
 from dtoken.errors import InputError
 from dtoken.graph import build, walk
 from dtoken.problem.finite_sum import FiniteSum

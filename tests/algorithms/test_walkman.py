@@ -10,7 +10,8 @@ from scipy.optimize import root
 
 from dtoken.algorithms.walkman import Walkman
 from dtoken.engine.loop.experiment import prepare
-from dtoken.engine.loop.run import Outcome, Recording, Stop, run
+from dtoken.engine.loop.run import Outcome, run
+from dtoken.engine.loop.settings import Recording, Stop
 from dtoken.errors import InputError
 from dtoken.graph import build, walk
 from dtoken.problem.finite_sum import FiniteSum

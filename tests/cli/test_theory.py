@@ -10,8 +10,8 @@ import pytest
 
 import dtoken as package
 from dtoken.algorithms.tvr import TVR
-from dtoken.cli.lines import count
 from dtoken.errors import InputError
+from dtoken.session.lines import count
 
 Dtoken = Callable[..., Any]
 TINY = {"kind": "synthetic", "rows": 60, "features": 4}

@@ -15,7 +15,7 @@ from dtoken.config.settings import Settings, make_settings
 from dtoken.config.source import config_folder
 from dtoken.data.partition import Partition
 from dtoken.data.synthetic import Synthetic
-from dtoken.engine.loop.run import Stop
+from dtoken.engine.loop.settings import Stop
 from dtoken.errors import InputError
 from dtoken.graph import REGISTRY
 from dtoken.problem.losses import LOSSES

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import dtoken
-from dtoken.cli.lines import count
 from dtoken.engine.loop.prediction import BOUNDS, COSTS
+from dtoken.session.lines import count
 
 ACCURACY = 1e-6
 RING = {"kind": "ring", "walk": "lazy"}

@@ -10,8 +10,8 @@ from distributed.comm.addressing import get_address_host
 from distributed.comm.core import CommClosedError
 
 from dtoken.engine.dask import worker
-from dtoken.engine.dask.faults import Faults
 from dtoken.engine.rows.memory import PYTHON, show
+from dtoken.engine.settings import DaskSettings
 from dtoken.errors import InputError, RunError
 
 MOST_PATIENCE = 8  # times the silence that was asked for
@@ -41,13 +41,13 @@ class Crew:
     """The workers that a client can reach, on behalf of one run."""
 
     def __init__(
-        self, client: Client, run: str, faults: Faults, trouble: Callable[[], str | None] = lambda: None
+        self, client: Client, run: str, settings: DaskSettings, trouble: Callable[[], str | None] = lambda: None
     ) -> None:
         if client.asynchronous:
             raise InputError("the client is asynchronous; give one that was made without asynchronous=True")
         self._client: Any = client
-        self._run, self._faults, self._trouble = run, faults, trouble
-        self._silence = faults.silence
+        self._run, self._settings, self._trouble = run, settings, trouble
+        self._silence = settings.silence
         try:
             client.register_plugin(worker.Hosts())
         except OSError:
@@ -74,12 +74,12 @@ class Crew:
             answers = self.tell(list(known.values()), worker.ping, self._run)
             living = {name: known[name] for name, answer in zip(known, answers, strict=True) if answer is True}
             waited = time.monotonic() - began
-            if len(living) >= wanted or (living and waited > self._faults.rejoin):
+            if len(living) >= wanted or (living and waited > self._settings.rejoin):
                 return living
             reason = None if living else self._trouble()
             if reason is not None:
                 raise RunError(f"there will be no workers: {reason}")
-            if not living and waited > self._faults.patience:
+            if not living and waited > self._settings.patience:
                 held = f"{len(known)} workers, none of which answers" if known else "no workers"
                 raise RunError(f"the cluster has {held}, after {waited:.0f} s of waiting (engine.start)")
             time.sleep(0.1)
@@ -154,7 +154,7 @@ class Crew:
         """Those who answer; if one is silent, it may be only slow, and there is more patience the next time."""
         answers = await self._ask(addresses, worker.ping, (self._run,))
         if any(isinstance(answer, TimeoutError) for answer in answers):
-            self._silence = min(2 * self._silence, MOST_PATIENCE * self._faults.silence)
+            self._silence = min(2 * self._silence, MOST_PATIENCE * self._settings.silence)
         return [address for address, answer in zip(addresses, answers, strict=True) if answer is True]
 
     async def _ask(

@@ -20,16 +20,17 @@ import numpy as np
 from distributed import Client
 
 from dtoken.algorithms.contract import Models, Origin, Vector
-from dtoken.data.remote import is_remote
+from dtoken.data.store import ShardStore
 from dtoken.engine.dask import worker
 from dtoken.engine.dask.assignment import Assignment, Stretch, share_of
 from dtoken.engine.dask.crew import Crew, WorkersLost, take_turns
-from dtoken.engine.dask.faults import Faults
+from dtoken.engine.dask.facts import worker_facts
 from dtoken.engine.loop.experiment import Experiment
 from dtoken.engine.loop.parts import PartFile
-from dtoken.engine.loop.recorder import Measurement
+from dtoken.engine.loop.recorder import Measurement, Record
 from dtoken.engine.placement import place
 from dtoken.engine.runner import Tally
+from dtoken.engine.settings import DaskSettings
 from dtoken.errors import RunError
 from dtoken.schedule.events import Events
 from dtoken.schedule.samples import Samples
@@ -59,37 +60,26 @@ class DaskEngine:
     experiment
         What to run.
     store
-        Folder or URL of the data, which all workers can read.
-    faults
-        How to deal with workers that are lost.
+        The data, which all workers can read where it says.
+    settings
+        What each worker may use, and how to deal with workers that are lost.
     note
         Told, in a sentence, when workers were lost or joined.
     trouble
         Says why there will be no workers, once that is certain.
-    memory
-        Bytes that a worker may use for the run; None: as its own memory limit says.
-    read_ahead
-        Read rows before they are needed, where they do not all fit into memory.
-    scratch
-        Folder on each worker for what is fetched of a remote store.
     """
 
     def __init__(
         self,
         client: Client,
         experiment: Experiment,
-        store: str | Path,
-        faults: Faults | None = None,
+        store: ShardStore,
+        settings: DaskSettings | None = None,
         note: Callable[[str], None] = lambda _: None,
         trouble: Callable[[], str | None] = lambda: None,
-        memory: int | None = None,
-        read_ahead: bool = True,
-        scratch: Path | None = None,
     ) -> None:
-        self._experiment, self._note = experiment, note
-        self._store = str(store) if is_remote(store) else str(Path(store).resolve())
-        self._memory, self._read_ahead, self._scratch = memory, read_ahead, scratch
-        self._faults = faults or Faults()
+        self._experiment, self._store, self._note = experiment, store, note
+        self._settings = settings or DaskSettings()
         self._run, self._secret = uuid.uuid4().hex, secrets.token_bytes(32)
         self._generation, self._assembled = 0, False
         self._workers: dict[str, str] = {}  # name -> address, in the order of the hosts
@@ -101,7 +91,7 @@ class DaskEngine:
         self.faults = 0
         self.streams = False  # whether some worker has not all its rows in memory
         self.hop_seconds: list[float] = []  # messages of the size of a token, one way, between two workers
-        self._crew = Crew(client, self._run, self._faults, trouble)
+        self._crew = Crew(client, self._run, self._settings, trouble)
         try:
             self._persistently(lambda: None)
         except BaseException:
@@ -171,6 +161,10 @@ class DaskEngine:
         parts: list[Samples] = self._persistently(lambda: self._call(worker.samples, self._run))
         return _in_order_of_nodes(parts, self._placement)
 
+    def facts(self, records: Sequence[Record], begun: int) -> dict[str, Any]:
+        """What each worker did, the faults, and what a gradient and a hop took."""
+        return worker_facts(self.tallies, self.faults, self.hop_seconds, records, begun)
+
     def save(self, folder: Path, cut: str) -> list[str]:
         """Make now the cut to which a fault leads back; its parts are written to files in ``folder``."""
         number, folder = self._cut.number + 1, folder.resolve()
@@ -207,7 +201,7 @@ class DaskEngine:
         """Do ``work``; when workers are lost on the way, mend that and do it again."""
         lost: WorkersLost | None = None
         began = time.monotonic()
-        for _ in range(self._faults.attempts):
+        for _ in range(self._settings.attempts):
             try:
                 if not self._assembled:
                     self._assemble(after=lost)
@@ -224,7 +218,7 @@ class DaskEngine:
                 return result
         kept = "the last checkpoint is kept, and the same command continues from it"
         raise RunError(
-            f"the same stretch of events failed {self._faults.attempts} times in a row, the last time with {lost}; "
+            f"the same stretch of events failed {self._settings.attempts} times in a row, the last time with {lost}; "
             + (kept if self._cut.parts else "there was no checkpoint yet")
         )
 
@@ -268,7 +262,7 @@ class DaskEngine:
         experiment = self._experiment
         return Assignment(
             run=self._run,
-            store=self._store,
+            store=self._store.location,
             loss=experiment.problem.loss.name,
             method=experiment.method,
             constants=experiment.constants,
@@ -276,9 +270,9 @@ class DaskEngine:
             token_start=experiment.start.positions,
             placement=self._placement,
             theta_star=experiment.optimum.theta,
-            memory=self._memory,
-            read_ahead=self._read_ahead,
-            scratch=self._scratch,
+            memory=self._settings.budget,
+            read_ahead=self._settings.read_ahead,
+            scratch=self._store.scratch,
         )
 
     def _origin_of(self, me: int) -> Origin | None:

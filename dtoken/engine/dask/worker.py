@@ -244,7 +244,7 @@ async def probe(run: str, peer: int | None, asks: bool, trips: int, dask_worker:
 async def samples(run: str, dask_worker: Worker) -> Samples:
     """What the nodes that are hosted here draw from."""
     seat = _seat(dask_worker, run)
-    return await _in_thread(seat, lambda: _host(seat).runner.samples)
+    return await _in_thread(seat, lambda: _host(seat).runner.samples())
 
 
 @answering

@@ -4,6 +4,8 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from dtoken.engine.loop.settings import Checkpointing
+
 FIRST = 4  # events before the first look at the clock
 GROWTH = 8  # times as many events from one look to the next, at most
 LOOK_SECONDS = 0.5  # from one look to the next
@@ -54,16 +56,14 @@ class Keeper:
 
     Parameters
     ----------
-    seconds
-        From one checkpoint to the next, and longer if writing takes more than a fiftieth of it; None: not by time.
-    every
-        Record points from one checkpoint to the next; None: not by records.
+    settings
+        When they are due; by time not before the run took fifty times as long as writing the last one.
     write
         Writes one.
     """
 
-    def __init__(self, seconds: float | None, every: int | None, write: Callable[[], None]) -> None:
-        self._seconds, self._every, self._write = seconds, every, write
+    def __init__(self, settings: Checkpointing, write: Callable[[], None]) -> None:
+        self._seconds, self._every, self._write = settings.seconds, settings.every, write
         self._last, self._cost = clock(), 0.0
 
     def look(self, number: int | None, stopping: bool) -> None:

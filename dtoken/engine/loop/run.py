@@ -2,21 +2,21 @@
 
 import math
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Protocol
 
 from dtoken.algorithms.contract import Models, Vector
 from dtoken.engine.loop.accuracy import settled
 from dtoken.engine.loop.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
+from dtoken.engine.loop.engine import Engine
 from dtoken.engine.loop.experiment import Experiment
 from dtoken.engine.loop.interruption import put_off
 from dtoken.engine.loop.keeping import FIRST, Keeper, Pace, Stopwatch
-from dtoken.engine.loop.parts import Part, PartFile
-from dtoken.engine.loop.recorder import Measurement, Record, record
+from dtoken.engine.loop.recorder import Record, record
+from dtoken.engine.loop.settings import NO_CHECKPOINTS, Checkpointing, Recording, Stop
 from dtoken.errors import InputError
 from dtoken.problem.kernels import squared_norm
 from dtoken.problem.optimum import start_objective
@@ -26,96 +26,6 @@ from dtoken.schedule.stream import Start
 
 ROUNDING = 1e4 * sys.float_info.epsilon  # suboptimalities below this share of F say little
 GROWTH = 1e6  # a squared distance that has grown by this factor does not come back
-
-
-class Engine(Protocol):
-    """Where events happen."""
-
-    def run(self, events: Events, start: Start, offset: int) -> None:
-        """Let events happen, soon: they are number ``offset`` and following of the segment that begins at ``start``."""
-
-    def settle(self) -> None:
-        """Wait until all events have happened."""
-
-    def start_seconds(self) -> float:
-        """Seconds that the initial state took."""
-
-    def margins(self) -> Vector | None:
-        """The margins of all rows; None: the method keeps none."""
-
-    def models(self, t: float) -> Models:
-        """The estimates at time ``t``."""
-
-    def measure(self, t: float, theta_star: Vector) -> Measurement:
-        """Measure the estimates at time ``t``."""
-
-    def save(self, folder: Path, cut: str) -> Part | Sequence[str]:
-        """The state, to be written before anything happens; or names of files in ``folder`` that hosts wrote for it."""
-
-    def load(self, parts: Sequence[PartFile]) -> None:
-        """Go back to a state that was saved before."""
-
-
-@dataclass(frozen=True)
-class Stop:
-    """When a run ends: as soon as one of these is reached.
-
-    Parameters
-    ----------
-    passes
-        Gradients of single samples, divided by the number of rows.
-    jumps
-        Jumps of all tokens.
-    events
-        Events of any kind.
-    suboptimality
-        F - F*, looked at when it is recorded.
-    patience
-        Record points in a row that must be at or below ``suboptimality``.
-    """
-
-    passes: float | None = 50.0
-    jumps: int | None = None
-    events: int | None = None
-    suboptimality: float | None = None
-    patience: int = 3
-
-    def __post_init__(self) -> None:
-        if self.patience < 1:
-            raise InputError(f"stop.patience={self.patience} must be at least 1: how many records in a row")
-        given = {name: value for name, value in vars(self).items() if value is not None and name != "patience"}
-        if not given:
-            raise InputError("nothing stops this run; set one of stop.passes, stop.jumps, stop.events")
-        for name, value in given.items():
-            if not value > 0:
-                raise InputError(f"stop.{name}={value} must be positive")
-            if name in ("jumps", "events") and value >= 2**63:
-                raise InputError(f"stop.{name}={value} is too large; use at most 2**63 - 1")
-        if set(given) == {"suboptimality"}:
-            raise InputError("stop.suboptimality may never be reached; set stop.passes, stop.jumps or stop.events, too")
-
-
-@dataclass(frozen=True)
-class Recording:
-    """When to measure: the start and the end always, and each time one of these has gone by.
-
-    With ``growth``, an interval is at least this share of what has gone by before it.
-    """
-
-    every_passes: float | None = 1.0
-    every_jumps: int | None = None
-    growth: float | None = None
-
-    def __post_init__(self) -> None:
-        for name in ("every_passes", "every_jumps", "growth"):
-            value = getattr(self, name)
-            if value is not None and not 0 < value < math.inf:
-                raise InputError(f"record.{name}={value} must be positive")
-
-    def following(self, jumps: int, gradients: int, rows: int) -> tuple[int, int]:
-        """The next record points, in jumps and in gradients, after so many of them."""
-        passes = None if self.every_passes is None else max(1, round(self.every_passes * rows))
-        return _after(jumps, self.every_jumps, self.growth), _after(gradients, passes, self.growth)
 
 
 @dataclass(frozen=True)
@@ -163,8 +73,7 @@ def run(
     *,
     directory: Path | None = None,
     identity: str = "",
-    checkpoint_seconds: float | None = None,
-    checkpoint_every: int | None = None,
+    checkpointing: Checkpointing = NO_CHECKPOINTS,
     watch: Watch | None = None,
 ) -> Outcome:
     """Run an experiment to its end, from the last checkpoint in ``directory`` if there is one.
@@ -177,8 +86,8 @@ def run(
         When to stop and when to measure.
     directory, identity
         Where checkpoints are kept, and which run they belong to.
-    checkpoint_seconds, checkpoint_every
-        Seconds and record points from one checkpoint to the next; both None: no checkpoints.
+    checkpointing
+        When to keep what is needed to go on.
     watch
         Told about events and records.
     """
@@ -196,9 +105,9 @@ def run(
         position.records.pop()  # measured only because the run ended there
     _warm_up(experiment)
     keeper, pace = None, Pace(None, position.wall)
-    if directory is not None and (checkpoint_seconds is not None or checkpoint_every is not None):
+    if directory is not None and checkpointing.wanted:
         write = partial(_save, directory, identity, engine, position, watch)
-        keeper, pace = Keeper(checkpoint_seconds, checkpoint_every, write), Pace(FIRST, position.wall)
+        keeper, pace = Keeper(checkpointing, write), Pace(FIRST, position.wall)
     with put_off(wanted=keeper is not None) as interrupted:
         stopwatch = Stopwatch()
         for stretch, reached in _stretches(experiment, position, partial(_next, recording, rows=rows, end=end), pace):
@@ -332,26 +241,6 @@ def _regular(records: list[Record], recording: Recording, rows: int) -> bool:
     before, last = records[-2:]
     jumps, gradients = recording.following(before.jumps, before.gradients, rows)
     return last.jumps >= jumps or last.gradients >= gradients
-
-
-def _after(amount: int, interval: int | None, growth: float | None) -> int:
-    """The first point after ``amount``: points are the same ones wherever a run was resumed.
-
-    Examples
-    --------
-    >>> _after(0, 10, None), _after(25, 10, None), _after(25, None, None) == UNLIMITED
-    (10, 30, True)
-    >>> _after(25, 10, 0.5), _after(30, 10, 0.5), _after(45, 10, 0.5)
-    (30, 45, 67)
-    """
-    if interval is None:
-        return UNLIMITED
-    if growth is None:
-        return (amount // interval + 1) * interval
-    point = min(amount, int(interval / growth)) // interval * interval  # so far intervals are equal
-    while point <= amount:
-        point += max(interval, int(growth * point))
-    return point
 
 
 def _reached(clock: Clock, limits: Limits) -> bool:

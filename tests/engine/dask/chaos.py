@@ -17,8 +17,8 @@ from distributed import Client, LocalCluster
 from dtoken.algorithms import METHODS, method_class
 from dtoken.data.store import ShardStore
 from dtoken.engine.dask.driver import DaskEngine
-from dtoken.engine.dask.faults import Faults
 from dtoken.engine.loop.run import Watch
+from dtoken.engine.settings import DaskSettings
 from hydra_dask.cluster.connection import quiet
 from tests.engine.dask.on_dask import (
     KILL,
@@ -77,9 +77,9 @@ def chaotic_run(
     experiment = make_experiment(store, method_class(name)(), graph, "simple" if graph == "complete" else "lazy")
     with local_engine(experiment, store) as local, tempfile.TemporaryDirectory() as folder:
         expected, state = execute(experiment, local, events), state_of(local)
-        faults = Faults(attempts=100, silence=5.0, rejoin=rng.choice((0.0, 5.0)), start=NEVER)
+        faults = DaskSettings(attempts=100, silence=5.0, rejoin=rng.choice((0.0, 5.0)), start=NEVER)
         with (
-            DaskEngine(client, experiment, store.path, faults) as engine,
+            DaskEngine(client, experiment, store, faults) as engine,
             Killer(cluster, rng, pause=2.0, most=rng.randint(2, 4)) as killer,
         ):
             moments = iter(
@@ -87,7 +87,14 @@ def chaotic_run(
             )  # two kills for certain, if the run is long enough
             watch = Watch(record=lambda _: killer.kill() if next(moments, False) else None)
             every = rng.choice((1, 3))
-            found = execute(experiment, engine, events, directory=Path(folder), checkpoint_every=every, watch=watch)
+            found = execute(
+                experiment,
+                engine,
+                events,
+                directory=Path(folder),
+                every=every,
+                watch=watch,
+            )
             assert_equal(found, expected)
             assert state_of(engine) == state
             return killer.kills, engine.faults

@@ -19,9 +19,11 @@ from dtoken.data.partition import Partition
 from dtoken.data.store import ShardStore
 from dtoken.data.synthetic import Synthetic
 from dtoken.engine.local import LocalEngine
+from dtoken.engine.loop.engine import Engine
 from dtoken.engine.loop.experiment import Experiment, prepare
 from dtoken.engine.loop.parts import Part, PartFile, read_part
-from dtoken.engine.loop.run import Engine, Outcome, Recording, Stop, run
+from dtoken.engine.loop.run import Outcome, run
+from dtoken.engine.loop.settings import Checkpointing, Recording, Stop
 from dtoken.graph import build, walk
 from dtoken.problem.finite_sum import FiniteSum
 from dtoken.problem.losses import get_loss
@@ -60,9 +62,19 @@ def local_engine(experiment: Experiment, store: ShardStore) -> LocalEngine:
     )
 
 
-def execute(experiment: Experiment, engine: Engine, events: int = 3000, **options: Any) -> Outcome:
+def execute(
+    experiment: Experiment, engine: Engine, events: int = 3000, every: int | None = None, **options: Any
+) -> Outcome:
+    """Run so many events, with a checkpoint after so many record points."""
     recording = Recording(every_passes=None, every_jumps=150 if events < 10_000 else 2000)
-    return run(experiment, engine, Stop(passes=None, events=events), recording, **options)
+    return run(
+        experiment,
+        engine,
+        Stop(passes=None, events=events),
+        recording,
+        checkpointing=Checkpointing(None, every),
+        **options,
+    )
 
 
 def state_of(engine: Engine) -> dict[tuple[str, int], bytes]:

@@ -27,9 +27,9 @@ from dtoken.engine import timing
 from dtoken.engine.dask import worker
 from dtoken.engine.dask.channel import HELLO
 from dtoken.engine.dask.driver import DaskEngine
-from dtoken.engine.dask.faults import Faults
 from dtoken.engine.dask.worker import Hosts
 from dtoken.engine.rows.memory import memory_need
+from dtoken.engine.settings import DaskSettings
 from dtoken.errors import InputError, RunError
 from dtoken.theory.local_work import Times
 from tests.engine.dask.on_dask import (
@@ -45,7 +45,7 @@ from tests.engine.dask.on_dask import (
 from tests.waiting import NEVER, until
 
 TLS_ALERT = b"\x15"  # how a TLS server tells somebody off who does not speak it
-PATIENT = Faults(silence=NEVER)  # a machine with other work must not look like a fault
+PATIENT = DaskSettings(silence=NEVER)  # a machine with other work must not look like a fault
 ENGINE = {"kind": "dask", "silence": NEVER}
 
 
@@ -93,7 +93,7 @@ def compare(
     experiment = make_experiment(store, method_class(name)(**settings), graph, kind)
     with local_engine(experiment, store) as local:  # first: workers then find the kernels compiled
         expected, state = execute(experiment, local), state_of(local)
-    with DaskEngine(client, experiment, store.path, PATIENT) as engine:
+    with DaskEngine(client, experiment, store, PATIENT) as engine:
         assert_equal(execute(experiment, engine), expected)
         assert state_of(engine) == state
         assert engine.faults == 0
@@ -128,7 +128,7 @@ def test_equal_bits_and_margins_from_other_starts(
         with local_engine(experiment, store) as engine:
             assert experiment is local or np.array_equal(engine.margins(), origin.margins)
             expected, margins = execute(experiment, engine, 400), engine.margins()
-        with DaskEngine(client, experiment, store.path, PATIENT) as engine:
+        with DaskEngine(client, experiment, store, PATIENT) as engine:
             found = execute(experiment, engine, 400)
             assert_equal(found, expected)
             assert (found.records[0].wall > 0) == (experiment is local)
@@ -145,7 +145,7 @@ def test_the_scheduler_remembers_nothing_of_hops_and_the_workers_forget_the_run(
 
     scale(cluster, client, 2)
     experiment = make_experiment(store, method_class("token")(tokens=4, compute="on_arrival"))
-    with DaskEngine(client, experiment, store.path, PATIENT) as engine:
+    with DaskEngine(client, experiment, store, PATIENT) as engine:
         before = client.run_on_scheduler(known)
         execute(experiment, engine, 5000)
         assert sum(tally.hops for tally in engine.tallies.values()) > 1000
@@ -201,7 +201,7 @@ def test_without_certificate_nobody_reaches_scheduler_worker_or_tokens(
     anonymous.check_hostname, anonymous.verify_mode = False, ssl.CERT_NONE
     known = secure_cluster.security.get_connection_args("client")["ssl_context"]
     stranger = Security.temporary().get_connection_args("client")["ssl_context"]
-    with DaskEngine(secure_client, experiment, store.path, PATIENT) as engine:
+    with DaskEngine(secure_client, experiment, store, PATIENT) as engine:
         greeting = HELLO.pack(engine._secret, engine._generation + 1, 1)  # all that a peer would say
         dask_doors = [secure_cluster.scheduler_address, *engine._workers.values()]
         assert all(address.startswith("tls://") for address in dask_doors)
@@ -257,13 +257,13 @@ def test_a_cluster_without_workers_is_named(store: ShardStore) -> None:
         Client(cluster) as client,
         pytest.raises(RunError, match="the cluster has no workers"),
     ):
-        DaskEngine(client, make_experiment(store, method_class("tvr")()), store.path, Faults(start=0.2))
+        DaskEngine(client, make_experiment(store, method_class("tvr")()), store, DaskSettings(start=0.2))
 
 
 def test_a_store_that_workers_cannot_see_is_named(client: Client, store: ShardStore, tmp_path: Path) -> None:
     experiment = make_experiment(store, method_class("tvr")())
     with pytest.raises((InputError, RunError), match="elsewhere"):
-        DaskEngine(client, experiment, tmp_path / "elsewhere", PATIENT)
+        DaskEngine(client, experiment, replace(store, path=tmp_path / "elsewhere"), PATIENT)
 
 
 @pytest.mark.parametrize(("name", "tokens", "events"), [("tvr", {"tokens": 2}, 20_000), ("gd", {}, 300)])
@@ -278,12 +278,12 @@ def test_workers_with_a_budget_give_the_same_bits(
     budget = memory_need(experiment.method, 4, store.d, *([counts[0], counts[1]] for counts in sizes)).least
     with (
         local_engine(experiment, store) as local,
-        DaskEngine(client, experiment, store.path, PATIENT, memory=budget) as engine,
+        DaskEngine(client, experiment, store, replace(PATIENT, memory=budget)) as engine,
     ):
         assert engine.streams
         assert_equal(execute(experiment, local, events), execute(experiment, engine, events))
         assert state_of(local) == state_of(engine)
-    with DaskEngine(client, experiment, store.path, PATIENT, memory=budget) as engine:
+    with DaskEngine(client, experiment, store, replace(PATIENT, memory=budget)) as engine:
         file = store.path / f"nodes/{random.randrange(4)}/X/data/c/0"
         content = file.read_bytes()
         file.write_bytes(bytes([content[0] ^ 1]) * len(content))
@@ -291,14 +291,14 @@ def test_workers_with_a_budget_give_the_same_bits(
             execute(experiment, engine, 20_000)
         file.write_bytes(content)
     with pytest.raises(InputError, match=r"The state of \d nodes .* Use engine.memory>=\d+MB"):
-        DaskEngine(client, experiment, store.path, PATIENT, memory=budget // 2)
+        DaskEngine(client, experiment, store, replace(PATIENT, memory=budget // 2))
 
 
 def test_equal_bits_with_blocks_of_rows(cluster: LocalCluster, client: Client, store: ShardStore) -> None:
     scale(cluster, client, 2)
     for smoothness in ("batch", "theory"):
         experiment = make_experiment(store, TVR(tokens=2, block_rows=7, smoothness=smoothness))
-        with local_engine(experiment, store) as local, DaskEngine(client, experiment, store.path, PATIENT) as engine:
+        with local_engine(experiment, store) as local, DaskEngine(client, experiment, store, PATIENT) as engine:
             assert_equal(execute(experiment, engine), execute(experiment, local))
             assert state_of(engine) == state_of(local)
 

@@ -17,12 +17,12 @@ from dtoken.algorithms import method_class
 from dtoken.data.store import ShardStore
 from dtoken.engine.dask import crew
 from dtoken.engine.dask.driver import DaskEngine
-from dtoken.engine.dask.faults import Faults
 from dtoken.engine.dask.worker import Hosts
 from dtoken.engine.loop.checkpoint import load_checkpoint
 from dtoken.engine.loop.experiment import Experiment
 from dtoken.engine.loop.recorder import Record
 from dtoken.engine.loop.run import Outcome, Watch
+from dtoken.engine.settings import DaskSettings
 from dtoken.errors import RunError
 from tests.engine.dask.chaos import chaotic_run
 from tests.engine.dask.on_dask import (
@@ -39,7 +39,7 @@ from tests.engine.dask.on_dask import (
 from tests.waiting import NEVER, until
 
 EVENTS = 40_000
-PATIENT = Faults(silence=NEVER)  # a machine with other work must not look like a fault
+PATIENT = DaskSettings(silence=NEVER)  # a machine with other work must not look like a fault
 
 
 @pytest.fixture(scope="module")
@@ -98,13 +98,13 @@ def test_a_stopped_worker_is_survived_and_may_come_back(
 ) -> None:
     """The others may be slow on a busy machine, and be given up as well for a while: the bits are the same."""
     notes: list[str] = []
-    faults = Faults(attempts=100, silence=1.0, rejoin=0.5, start=NEVER)
-    with DaskEngine(client, experiment, store.path, faults, notes.append) as engine:
+    faults = DaskSettings(attempts=100, silence=1.0, rejoin=0.5, start=NEVER)
+    with DaskEngine(client, experiment, store, faults, notes.append) as engine:
         name = next(iter(engine._workers))
         stopped = cluster.workers[int(name)].pid
         try:
             watch = at_record(2, lambda: send(STOP, stopped))
-            found = execute(experiment, engine, EVENTS, directory=tmp_path, checkpoint_every=2, watch=watch)
+            found = execute(experiment, engine, EVENTS, directory=tmp_path, every=2, watch=watch)
             assert engine.faults >= 1
             assert name not in engine._workers
             assert engine.workers >= 1
@@ -124,10 +124,10 @@ def break_connections(dask_worker: Any) -> None:
 def test_a_broken_connection_is_mended_among_the_same_workers(
     client: Client, store: ShardStore, experiment: Experiment, expected: Outcome, tmp_path: Path
 ) -> None:
-    with DaskEngine(client, experiment, store.path, PATIENT) as engine:
+    with DaskEngine(client, experiment, store, PATIENT) as engine:
         before = dict(engine._workers)
         watch = at_record(2, lambda: client.run(break_connections, workers=[next(iter(before.values()))]))
-        found = execute(experiment, engine, EVENTS, directory=tmp_path, checkpoint_every=2, watch=watch)
+        found = execute(experiment, engine, EVENTS, directory=tmp_path, every=2, watch=watch)
         assert engine.faults >= 1
         assert engine._workers == before
     assert_equal(found, expected)
@@ -136,7 +136,7 @@ def test_a_broken_connection_is_mended_among_the_same_workers(
 def test_retirement_and_scaling_are_survived(
     client: Client, cluster: LocalCluster, store: ShardStore, experiment: Experiment, expected: Outcome, tmp_path: Path
 ) -> None:
-    with DaskEngine(client, experiment, store.path, Faults(attempts=100, rejoin=0.2, start=NEVER)) as engine:
+    with DaskEngine(client, experiment, store, DaskSettings(attempts=100, rejoin=0.2, start=NEVER)) as engine:
         name, address = next(iter(engine._workers.items()))
         nanny = cluster.workers[int(name)]
 
@@ -145,7 +145,7 @@ def test_retirement_and_scaling_are_survived(
             until(lambda: not nanny.is_alive())
 
         watch = at_record(2, retire)
-        found = execute(experiment, engine, EVENTS, directory=tmp_path, checkpoint_every=1, watch=watch)
+        found = execute(experiment, engine, EVENTS, directory=tmp_path, every=1, watch=watch)
         assert engine.faults >= 1
     assert_equal(found, expected)
 
@@ -160,11 +160,11 @@ def test_new_workers_are_used_from_the_next_cut_on(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(crew, "NEWCOMER_SECONDS", NEVER)  # the machine may have other work
-    with DaskEngine(client, experiment, store.path, PATIENT) as engine:
+    with DaskEngine(client, experiment, store, PATIENT) as engine:
         before = engine.workers
         cluster.scale(len(cluster.worker_spec) + 1)
         client.wait_for_workers(before + 1, timeout=NEVER)
-        found = execute(experiment, engine, EVENTS, directory=tmp_path, checkpoint_every=1)
+        found = execute(experiment, engine, EVENTS, directory=tmp_path, every=1)
         assert engine.workers == before + 1
         assert engine.faults == 0
     assert_equal(found, expected)
@@ -179,8 +179,8 @@ def die(poisoned: bool) -> None:
 def test_a_stretch_that_always_kills_its_worker_ends_the_run_with_a_sentence(
     client: Client, store: ShardStore, experiment: Experiment, tmp_path: Path
 ) -> None:
-    with DaskEngine(client, experiment, store.path, Faults(attempts=3, silence=PATIENT.silence, rejoin=0.0)) as engine:
-        execute(experiment, engine, 2000, directory=tmp_path, checkpoint_every=1)
+    with DaskEngine(client, experiment, store, DaskSettings(attempts=3, silence=PATIENT.silence, rejoin=0.0)) as engine:
+        execute(experiment, engine, 2000, directory=tmp_path, every=1)
         call = engine._call
 
         def poisoned(function: Any, *arguments: Any) -> Any:
@@ -190,9 +190,9 @@ def test_a_stretch_that_always_kills_its_worker_ends_the_run_with_a_sentence(
 
         engine._call = poisoned  # type: ignore[method-assign]
         with pytest.raises(RunError, match=r"failed 3 times in a row.*the last checkpoint is kept"):
-            execute(experiment, engine, 6000, directory=tmp_path, checkpoint_every=1)
+            execute(experiment, engine, 6000, directory=tmp_path, every=1)
     with local_engine(experiment, store) as local:  # and another engine goes on from it
-        found = execute(experiment, local, 6000, directory=tmp_path, checkpoint_every=1)
+        found = execute(experiment, local, 6000, directory=tmp_path, every=1)
     with local_engine(experiment, store) as local:
         assert_equal(found, execute(experiment, local, 6000))
 
@@ -201,9 +201,9 @@ def test_a_checkpoint_of_the_local_engine_continues_on_workers(
     client: Client, store: ShardStore, experiment: Experiment, tmp_path: Path
 ) -> None:
     with local_engine(experiment, store) as local:
-        execute(experiment, local, 3000, directory=tmp_path, checkpoint_every=1)
-    with DaskEngine(client, experiment, store.path, PATIENT) as engine:
-        found = execute(experiment, engine, 9000, directory=tmp_path, checkpoint_every=1)
+        execute(experiment, local, 3000, directory=tmp_path, every=1)
+    with DaskEngine(client, experiment, store, PATIENT) as engine:
+        found = execute(experiment, engine, 9000, directory=tmp_path, every=1)
     with local_engine(experiment, store) as local:
         whole = execute(experiment, local, 9000)
     assert found.records[-1].objective == whole.records[-1].objective
@@ -213,7 +213,7 @@ def test_a_checkpoint_of_the_local_engine_continues_on_workers(
 def test_a_mistake_in_a_method_is_told_with_its_traceback(
     client: Client, store: ShardStore, experiment: Experiment
 ) -> None:
-    with DaskEngine(client, experiment, store.path, PATIENT) as engine:
+    with DaskEngine(client, experiment, store, PATIENT) as engine:
         engine._queue.append("not a stretch")  # type: ignore[arg-type]
         with pytest.raises(RuntimeError, match="AttributeError") as caught:
             engine.settle()

@@ -27,7 +27,7 @@ CASE = setup(small_shards(n=N, m=4, seed=1), METHOD, graph="ring")
 @pytest.fixture(scope="module")
 def hosted() -> tuple[HostedRows, Samples]:
     with CASE.engine() as engine:
-        return engine.rows, engine.samples
+        return engine.rows, engine.samples()
 
 
 def ordered_state(engine: LocalEngine) -> list[list[int]]:
@@ -159,7 +159,7 @@ def test_threads(threads: int, patience: int, monkeypatch: pytest.MonkeyPatch) -
     with CASE.engine(threads) as engine:
         for start in range(0, 3000, 700):
             engine.run(events.between(start, start + 700))
-        assert ordered_state(engine) == happen(events, engine.samples, engine.rows.first, K)
+        assert ordered_state(engine) == happen(events, engine.samples(), engine.rows.first, K)
 
 
 @given(cuts=st.lists(st.integers(0, 600), max_size=8), threads=st.integers(1, 3))
@@ -169,7 +169,7 @@ def test_cut_anywhere(cuts: list[int], threads: int) -> None:
     with CASE.engine(threads) as engine:
         for start, stop in pairwise(bounds):
             engine.run(events.between(start, stop))
-        assert ordered_state(engine) == happen(events, engine.samples, engine.rows.first, K)
+        assert ordered_state(engine) == happen(events, engine.samples(), engine.rows.first, K)
 
 
 def test_moves_do_nothing_to_states() -> None:
@@ -178,7 +178,7 @@ def test_moves_do_nothing_to_states() -> None:
     assert (events.kind == MOVE).sum() > 100
     with case.engine(2) as engine:
         engine.run(events)
-        assert ordered_state(engine) == happen(events, engine.samples, engine.rows.first, K)
+        assert ordered_state(engine) == happen(events, engine.samples(), engine.rows.first, K)
 
 
 @pytest.mark.parametrize("threads", [1, 2, 4])

@@ -16,7 +16,8 @@ from dtoken.engine.loop import interruption, keeping
 from dtoken.engine.loop import run as module
 from dtoken.engine.loop.checkpoint import NAME, load_checkpoint
 from dtoken.engine.loop.keeping import Keeper
-from dtoken.engine.loop.run import Stop, Watch
+from dtoken.engine.loop.run import Watch
+from dtoken.engine.loop.settings import Checkpointing, Stop
 from dtoken.schedule.events import MOVE, Events
 from hydra_dask.stopping import JOB
 from tests.engine.loop.test_resume import assert_same, go
@@ -66,7 +67,7 @@ def make_keeper(clock: Clock, cost: float, seconds: float | None, every: int | N
         writes.append(clock.now)
         clock.now += cost
 
-    return Keeper(seconds, every, write), writes
+    return Keeper(Checkpointing(seconds, every), write), writes
 
 
 def test_checkpoints_are_so_many_seconds_apart(clock: Clock) -> None:
@@ -127,9 +128,8 @@ def test_wall_is_the_time_of_running_alone(clock: Clock, tmp_path: Path, monkeyp
     monkeypatch.setattr(module, "save_checkpoint", clock.after(module.save_checkpoint, 1e6))
     slow = clock.after(lambda *_: None, 1e4)
     watch = Watch(events=slow, record=slow, checkpoint=slow)
-    more = {"checkpoint_every": 2, "checkpoint_seconds": 0.001}
     stop = Stop(passes=None, events=5000)
-    outcome = go(tmp_path, engine_class=Slow, stop=stop, every=20.0, watch=watch, **more)
+    outcome = go(tmp_path, engine_class=Slow, stop=stop, every=20.0, watch=watch, checkpointing=Checkpointing(0.001, 2))
     assert len(outcome.records) > 3
     for record in outcome.records:
         assert record.wall == pytest.approx(1e-3 * record.event)
@@ -160,7 +160,7 @@ def test_cuts_are_made_where_record_points_are_far_apart(clock: Clock, cost: flo
     saved: list[float] = [clock.now]
     events = max(600, min(150_000, int(500 / cost)))
     stop, watch = Stop(passes=None, events=events), Watch(checkpoint=lambda: saved.append(clock.now))
-    more = {"stop": stop, "every": None, "watch": watch, "checkpoint_seconds": 7.0}
+    more = {"stop": stop, "every": None, "watch": watch, "checkpointing": Checkpointing(7.0)}
     outcome = go(tmp_path, engine_class=engine, **more)
     gaps = [later - earlier for earlier, later in pairwise(saved)]
     assert gaps[0] <= 7.0 + keeping.FIRST * max(keeping.LOOK_SECONDS, cost)  # nobody knows yet how long events take
@@ -196,7 +196,9 @@ def test_a_run_goes_on_between_record_points(clock: Clock, jumps: int, tmp_path:
     for _ in range(100):
         try:
             watch = Watch(events=strike)
-            outcome = go(tmp_path, engine_class=engine, stop=stop, watch=watch, checkpoint_seconds=0.7, **more)
+            outcome = go(
+                tmp_path, engine_class=engine, stop=stop, watch=watch, checkpointing=Checkpointing(0.7), **more
+            )
         except Enough:
             continue
         break
@@ -216,10 +218,10 @@ def test_a_signal_makes_a_checkpoint_and_nothing_is_repeated(number: int, tmp_pa
 
     before = signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)
     with pytest.raises(KeyboardInterrupt):
-        go(tmp_path, every=None, watch=Watch(events=count_and_signal), checkpoint_seconds=1e9)
+        go(tmp_path, every=None, watch=Watch(events=count_and_signal), checkpointing=Checkpointing(1e9))
     assert (signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)) == before
     begun: list[int] = []
-    outcome = go(tmp_path, every=None, watch=Watch(begin=begun.append), checkpoint_seconds=1e9)
+    outcome = go(tmp_path, every=None, watch=Watch(begin=begun.append), checkpointing=Checkpointing(1e9))
     assert begun == [sum(told)]
     assert_same(outcome, go(None, every=None))
 
@@ -271,7 +273,7 @@ def test_a_job_of_a_sweep_stops_when_its_worker_leaves(tmp_path: Path) -> None:
                 event.set()
 
         try:
-            go(tmp_path, watch=Watch(events=count_and_ask), checkpoint_seconds=1e9)
+            go(tmp_path, watch=Watch(events=count_and_ask), checkpointing=Checkpointing(1e9))
         except KeyboardInterrupt as error:
             raised.append(error)
 

@@ -15,7 +15,8 @@ from dtoken.algorithms.tvr import TVR
 from dtoken.engine.local import LocalEngine
 from dtoken.engine.loop.checkpoint import NAME, load_checkpoint
 from dtoken.engine.loop.experiment import prepare
-from dtoken.engine.loop.run import Outcome, Recording, Stop, Watch, run
+from dtoken.engine.loop.run import Outcome, Watch, run
+from dtoken.engine.loop.settings import Checkpointing, Recording, Stop
 from dtoken.errors import InputError, RunError
 from dtoken.graph import build, walk
 from dtoken.problem.finite_sum import FiniteSum
@@ -41,14 +42,12 @@ def go(
     sigma: float = 0.05,
     method: Any = None,
     engine_class: Any = LocalEngine,
-    **checkpoints: Any,
+    checkpointing: Checkpointing | None = None,
 ) -> Outcome:
     """One run, with a checkpoint at every record point unless told otherwise; children call it, too."""
     shards, method = small_shards(n=6, seed=20), method or TVR(tokens=2, start="zero")
     problem = FiniteSum(shards, get_loss("logistic"), sigma)
     experiment = prepare(problem, method, walk(build("ring", 6), "simple"), TimeModel(), 5)
-    if directory and not checkpoints:
-        checkpoints = {"checkpoint_every": 1}
     with engine_class(method, experiment.constants, shards, problem.loss, threads) as engine:
         return run(
             experiment,
@@ -58,7 +57,7 @@ def go(
             directory=directory,
             identity=identity,
             watch=watch,
-            **checkpoints,
+            checkpointing=checkpointing or Checkpointing(None, 1),
         )
 
 

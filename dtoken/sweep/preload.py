@@ -3,11 +3,9 @@
 Nothing may be loaded here that starts a thread: a fork has only the thread that made it.
 """
 
-import dtoken.cli.hydra_app
-import dtoken.cli.lines
-import dtoken.cli.screen
+import dtoken.config.hydra
 import dtoken.session.execute
-import dtoken.session.prepare
+import dtoken.sweep.job
 import dtoken.sweep.progress  # noqa: F401
 from dtoken.algorithms.registry import METHODS, method_class
 

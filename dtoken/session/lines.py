@@ -32,10 +32,12 @@ def count(number: float) -> str:
     return f"{number:,.0f}" if number >= 100 else f"{number:.3g}"
 
 
-def header(prepared: Prepared, accuracy: float) -> list[tuple[str, str]]:
+def header(prepared: Prepared) -> list[tuple[str, str]]:
     """Data, method with constants, graph, what the theory says, engine."""
+    settings = prepared.settings
+    accuracy = settings.stop.suboptimality or min(settings.record.accuracies, default=1e-8)
     lines = [*description(prepared), ("theory", _theory(prepared, accuracy)), ("engine", _engine(prepared))]
-    lines.append(("memory", memory_line(prepared.settings, store_need(prepared.settings, prepared.store)) or ""))
+    lines.append(("memory", memory_line(settings, store_need(settings, prepared.store)) or ""))
     return [(name, text) for name, text in lines if text]
 
 
@@ -45,8 +47,8 @@ def description(prepared: Prepared) -> list[tuple[str, str]]:
 
 
 def _engine(prepared: Prepared) -> str:
-    kind = prepared.settings.engine.kind
-    return kind if kind != "local" else f"local, {prepared.threads} thread{'s' if prepared.threads > 1 else ''}"
+    engine, threads = prepared.settings.engine, prepared.threads
+    return f"{engine.kind}, {threads} thread{'s' if threads > 1 else ''}" if engine.here else engine.kind
 
 
 def _data(prepared: Prepared) -> str:

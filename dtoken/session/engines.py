@@ -1,0 +1,89 @@
+"""Opening the engine that the settings ask for. What is different about engines before a run begins is here."""
+
+import math
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from dtoken.engine.local import LocalEngine
+from dtoken.engine.loop.engine import Engine
+from dtoken.engine.rows.memory import LIMIT_SHARE
+from dtoken.engine.settings import DaskSettings, LocalSettings
+from dtoken.engine.timing import ENTRIES, choose, measure_times
+from dtoken.session.memory_estimate import check_memory, memory_budget, memory_line, store_need
+from dtoken.session.prepare import Prepared, chosen, wants_choice
+from dtoken.session.viewer import Viewer
+from hydra_dask.allocator import give_back
+
+if TYPE_CHECKING:
+    from distributed import Client
+
+Opened = tuple[Prepared, Engine]
+
+
+def open_engine(prepared: Prepared, viewer: Viewer, client: "Client | None") -> AbstractContextManager[Opened]:
+    """The engine of a run, ready for its first event, and the run: ``p_comm=auto`` has been chosen there.
+
+    All is compiled, so that times do not contain it. A ``client`` is used in place of the cluster of the settings.
+    """
+    match prepared.settings.engine:
+        case LocalSettings():
+            return _open_local(prepared)
+        case DaskSettings() as settings:
+            return _open_dask(prepared, settings, viewer, client)
+
+
+@contextmanager
+def _open_local(prepared: Prepared) -> Iterator[Opened]:
+    settings = prepared.settings
+    room = check_memory(settings, store_need(settings, prepared.store))
+    if wants_choice(prepared):  # before the engine takes the memory
+        reads = room is not None
+        times = measure_times(prepared.experiment, prepared.threads, reads, ENTRIES if reads else None)
+        prepared = chosen(prepared, choose(prepared.experiment, times, prepared.threads))
+    if settings.engine.memory is not None:
+        give_back()  # what preparing the run took
+    experiment = prepared.experiment
+    with LocalEngine(
+        settings.method,
+        experiment.constants,
+        prepared.store,
+        experiment.problem.loss,
+        prepared.threads,
+        room,
+        experiment.origin,
+    ) as engine:
+        engine.compile()
+        yield prepared, engine
+
+
+@contextmanager
+def _open_dask(prepared: Prepared, settings: DaskSettings, viewer: Viewer, client: "Client | None") -> Iterator[Opened]:
+    from dtoken.engine.dask.connect import connect
+    from dtoken.engine.dask.driver import DaskEngine
+
+    with connect(prepared.settings.cluster, client) as connection:
+        link = f"   dashboard {connection.dashboard}" if connection.dashboard else ""
+        viewer.show("cluster", connection.text + link)
+        _show_worker_memory(prepared, connection.client, viewer)
+        if settings.start is None and connection.waits_in_queue:
+            settings = replace(settings, start=math.inf)
+        told = (viewer.note, connection.trouble)
+        with DaskEngine(connection.client, prepared.experiment, prepared.store, settings, *told) as engine:
+            if wants_choice(prepared):
+                times = measure_times(prepared.experiment, 1, engine.streams, ENTRIES)
+                times = times._replace(hop=min(engine.hop_seconds, default=0.0))
+                prepared = chosen(prepared, choose(prepared.experiment, times, engine.workers))
+                engine.adopt(prepared.experiment)
+            yield prepared, engine
+
+
+def _show_worker_memory(prepared: Prepared, client: "Client", viewer: Viewer) -> None:
+    """Where the settings do not say what a worker may use, show what its own limit leaves for the run."""
+    settings = prepared.settings
+    limits = [worker["memory_limit"] for worker in client.scheduler_info(n_workers=-1)["workers"].values()]
+    limit = min((int(limit) for limit in limits if limit), default=0)
+    if limit and memory_budget(settings) is None:
+        line = memory_line(settings, store_need(settings, prepared.store), int(LIMIT_SHARE * limit))
+        viewer.show("memory", line or "")

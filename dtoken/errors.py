@@ -1,5 +1,4 @@
-"""The two ways in which work can fail, told apart because the exit status of every command depends on it, and how
-they are told."""
+"""The two ways in which work can fail, told apart because the exit status of every command depends on it."""
 
 
 class InputError(ValueError):
@@ -33,15 +32,3 @@ class Diverged(JobFailed):
     """A run of a sweep ended above its start: that is its result, and to run it again would give the same."""
 
     status = "diverged"
-
-
-def sentence(message: object) -> str:
-    """A message with a full stop at its end, unless it has an end already.
-
-    Examples
-    --------
-    >>> sentence("nodes=0 must be positive"), sentence("Did you mean ring?")
-    ('nodes=0 must be positive.', 'Did you mean ring?')
-    """
-    text = str(message)
-    return text if text.endswith((".", "?", "!")) else f"{text}."

@@ -16,6 +16,7 @@ from typing import Any
 
 FORMAT = 1
 MANIFEST, RECORDS = "manifest.json", ".jobs"
+PROGRESS = "progress.json"  # what a job may write into its folder: {"text": ..., "fraction": 0..1}
 WAITING, RUNNING, DONE, FAILED, LEFT = "waiting", "running", "done", "failed", "left"
 TO_DO = (WAITING, RUNNING, FAILED)  # a sweep that is run again runs these again
 SAVE_SECONDS = 1.0  # between two versions of the manifest while jobs run

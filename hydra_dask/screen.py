@@ -16,9 +16,8 @@ from rich.table import Table
 from rich.text import Text
 
 from hydra_dask.identity import swept_keys
-from hydra_dask.manifest import DONE, FAILED, RUNNING, WAITING, Job
+from hydra_dask.manifest import DONE, FAILED, PROGRESS, RUNNING, WAITING, Job
 
-PROGRESS = "progress.json"  # what a job may write into its folder: {"text": ..., "fraction": 0..1}
 FAILURES_SHOWN, JOBS_SHOWN = 20, 8
 REFRESH_SECONDS = 0.5
 MOST_BAR = 30  # letters

@@ -6,13 +6,13 @@ take a while to load.
 """
 
 import re
-from difflib import get_close_matches
 from importlib import import_module
 from pathlib import Path
 from traceback import extract_tb
 from typing import Any
 
 from dtoken.errors import InputError
+from dtoken.text import use_one_of
 
 CLASS = re.compile(r"^class (\w+)", re.MULTILINE)
 
@@ -41,9 +41,7 @@ def method_class(name: str) -> type[Any]:
     module, _, attribute = name.rpartition(".")
     if not module:
         if name not in METHODS:
-            close = get_close_matches(name, METHODS, 1)
-            hint = f"Did you mean {close[0]}? " if close else ""
-            raise InputError(f"algorithm={name} is not known. {hint}Methods: {', '.join(METHODS)}")
+            raise InputError(f"algorithm={name} is not known; {use_one_of(name, METHODS)}")
         module, attribute = f"dtoken.algorithms.{name}", METHODS[name]
     try:
         found: type[Any] = getattr(import_module(module), attribute)

@@ -2,12 +2,12 @@
 
 import re
 from collections.abc import Callable, Sequence
-from difflib import get_close_matches
 
 from hydra.errors import HydraException, MissingConfigException, OverrideParseException
 from omegaconf.errors import OmegaConfBaseException
 
 from dtoken.errors import InputError
+from dtoken.text import closest, use_one_of
 
 Options = Callable[[str], Sequence[str]]  # of a config group
 
@@ -51,17 +51,15 @@ def is_complaint(error: Exception) -> bool:
 
 
 def _unknown_option(group: str, value: str, known: Sequence[str]) -> InputError:
-    close = get_close_matches(value, known, 1)
-    hint = f"did you mean {group}={close[0]}? Use" if close else "use"
-    return InputError(f"{group}={value} is not known; {hint} one of {', '.join(known)}")
+    return InputError(f"{group}={value} is not known; {use_one_of(value, known, f'{group}=')}")
 
 
 def _unknown_key(key: str, options: Options, keys: Sequence[str]) -> InputError:
     first = key.partition(".")[0]
     if first in keys:  # a value below something that has no keys
         return InputError(f"{key} is not a key: {first} is a single value")
-    close = get_close_matches(first, keys, 1)
-    hint = f"Did you mean {close[0]}{key[len(first) :]}? " if close else ""
+    close = closest(first, keys)
+    hint = f"Did you mean {close}{key[len(first) :]}? " if close else ""
     return InputError(f"{key} is not a key of dtoken. {hint}Keys: {', '.join(keys)}")
 
 

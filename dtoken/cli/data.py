@@ -4,11 +4,11 @@ import argparse
 import json
 import sys
 from collections.abc import Sequence
-from difflib import get_close_matches
 from pathlib import Path
 
 from dtoken.cli.terminal import FAILED, progress, run_command
-from dtoken.errors import InputError, sentence
+from dtoken.errors import InputError
+from dtoken.text import closest, sentence
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -83,8 +83,8 @@ def _accept(options: argparse.Namespace, unknown: list[str]) -> None:
             options.options.append(argument)
             continue
         known = [f"--{name}" for name in vars(options) if name not in ("command", "options", "source", "store")]
-        close = get_close_matches(argument.partition("=")[0], [*known, "--store"], 1)
-        raise InputError(f"{argument} is not known" + (f"; did you mean {close[0]}?" if close else "; see --help"))
+        close = closest(argument.partition("=")[0], [*known, "--store"])
+        raise InputError(f"{argument} is not known" + (f"; did you mean {close}?" if close else "; see --help"))
 
 
 def _ingest(options: argparse.Namespace) -> int:

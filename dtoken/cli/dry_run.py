@@ -10,13 +10,13 @@ from dtoken.cli.hydra_app import QUIET, application, parse, sweep_directory
 from dtoken.cli.run import KEYS
 from dtoken.config.hydra import settings_of
 from dtoken.engine.rows.memory import PYTHON
-from dtoken.session.lines import count
 from dtoken.sweep.estimate import Estimate, estimate
 from dtoken.sweep.job import run_of_sweep
+from dtoken.text import count, plural, show_bytes
 from hydra_dask.cluster import Cluster, Jobs
 from hydra_dask.identity import swept_keys
 from hydra_dask.manifest import Job
-from hydra_dask.screen import plural, short
+from hydra_dask.screen import short
 
 SHOWN = "dtoken.cli.dry_run.show"
 
@@ -47,7 +47,8 @@ def show(jobs: Sequence[Job], todo: Iterable[tuple[Job, Any]], cluster: Cluster)
     if gradients:
         print(f"gradients  at most {count(sum(gradients))} in all")
     if memory:
-        print(f"memory     about {_bytes(max(memory))} for the largest run, and {_bytes(PYTHON)} for Python itself")
+        largest, python = show_bytes(max(memory)), show_bytes(PYTHON)
+        print(f"memory     about {largest} for the largest run, and {python} for Python itself")
     if unknown := len(takes) - len(memory):
         print(f"memory     of {plural(unknown, 'run')} is unknown until the data are ingested")
     if isinstance(cluster, Jobs):
@@ -58,11 +59,7 @@ def _row(job: Job, swept: set[str], taken: Estimate | None) -> tuple[str, str, s
     if taken is None:
         return f"#{job.index}", short(job, swept), "done already", ""
     gradients = "" if taken.gradients is None else f"<= {count(taken.gradients)} gradients"
-    return f"#{job.index}", short(job, swept), gradients, "" if taken.memory is None else _bytes(taken.memory)
-
-
-def _bytes(size: float) -> str:
-    return f"{size / 1e9:.3g} GB" if size >= 1e9 else f"{max(size / 1e6, 0.1):.3g} MB"
+    return f"#{job.index}", short(job, swept), gradients, "" if taken.memory is None else show_bytes(taken.memory)
 
 
 @contextmanager

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from dtoken.errors import InputError, JobFailed, sentence
+from dtoken.errors import InputError, JobFailed
+from dtoken.text import sentence
 from dtoken.version import __version__
 
 KEYS = (

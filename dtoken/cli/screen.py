@@ -10,10 +10,9 @@ from rich.text import Text
 
 from dtoken.data.build import Watcher
 from dtoken.engine.loop.recorder import Record
-from dtoken.errors import sentence
-from dtoken.session.lines import count
 from dtoken.session.prepare import Prepared
 from dtoken.session.viewer import Telling, Viewer, fraction
+from dtoken.text import count, sentence
 
 REFRESH = 0.1  # seconds between two looks at the clock
 

@@ -79,7 +79,7 @@ def _new(words: Sequence[str]) -> Sweep:
 
 def tell(jobs: "Sequence[Job]", todo: Iterable[Any], cluster: "Cluster") -> None:
     """Say what was checked before anything is submitted."""
-    from hydra_dask.screen import plural
+    from dtoken.text import plural
 
     print(f"{plural(len(jobs), 'job')}, all configurations valid; {len(list(todo)):,} to run")
 

@@ -13,7 +13,8 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
 from dtoken.data.build import Watcher
-from dtoken.errors import InputError, RunError, sentence
+from dtoken.errors import InputError, RunError
+from dtoken.text import sentence
 
 FAILED, WRONG_USAGE, INTERRUPTED = 1, 2, 130
 

@@ -12,10 +12,11 @@ from dtoken.cli.screen import Bar
 from dtoken.cli.terminal import WRONG_USAGE
 from dtoken.config.hydra import settings_of
 from dtoken.engine.loop.prediction import BASIS, COSTS, PAPER_BASIS, quantities, theory_table
-from dtoken.errors import InputError, sentence
-from dtoken.session.lines import aligned, count, description
+from dtoken.errors import InputError
+from dtoken.session.lines import aligned, description
 from dtoken.session.memory_estimate import memory_line, store_need
 from dtoken.session.prepare import prepare_run
+from dtoken.text import count, sentence
 
 WORDS = (BASIS, COSTS, PAPER_BASIS)  # rows that do not fit into a column
 

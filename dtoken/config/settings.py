@@ -2,7 +2,6 @@
 
 from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass, field, fields
-from difflib import get_close_matches
 from fractions import Fraction
 from pathlib import Path
 from typing import Any, Literal, cast
@@ -33,6 +32,7 @@ from dtoken.errors import InputError
 from dtoken.graph.topologies import parameters
 from dtoken.graph.walks import KINDS as WALKS
 from dtoken.schedule.clock import TimeModel
+from dtoken.text import use_one_of
 from hydra_dask.cluster import CLUSTERS, Cluster, LocalWorkers
 
 RUN_KEYS = ("data", "nodes", "partition", "problem", "graph", "algorithm", "engine", "cluster", "seed", *SECTIONS)
@@ -276,9 +276,7 @@ def _kind_of(section: str, value: Any, kinds: Mapping[str, type[Any]]) -> Any:
 
 def _check_name(key: str, value: Any, known: Collection[str]) -> None:
     if value not in known:
-        close = get_close_matches(str(value), known, 1)
-        hint = f"did you mean {close[0]}? Use" if close else "use"
-        raise InputError(f"{key}={value} is not known; {hint} one of {', '.join(known)}")
+        raise InputError(f"{key}={value} is not known; {use_one_of(value, known)}")
 
 
 def _described(source: Source) -> dict[str, Any]:

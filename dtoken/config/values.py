@@ -7,13 +7,13 @@ allowed, and their own checks say what is out of range.
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import MISSING, fields
-from difflib import get_close_matches
 from functools import cache
 from pathlib import Path
 from types import NoneType, UnionType
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from dtoken.errors import InputError
+from dtoken.text import did_you_mean, use_one_of
 
 T = TypeVar("T")
 NOT_GIVEN = "???"  # OmegaConf's mark for a value that has to be given
@@ -97,11 +97,9 @@ def check_keys(given: Iterable[str], allowed: Sequence[str], where: str, name: s
     """Refuse keys that are not allowed, and name the close one and all that there are."""
     for key in given:
         if key not in allowed:
-            close = get_close_matches(str(key), allowed, 1)
             prefix = f"{where}." if where else ""
-            hint = f"Did you mean {prefix}{close[0]}? " if close else ""
             listed = f"Keys: {', '.join(allowed)}" if allowed else "It has none"
-            raise InputError(f"{prefix}{key} is not a key of {name}. {hint}{listed}")
+            raise InputError(f"{prefix}{key} is not a key of {name}. {did_you_mean(key, allowed, prefix)}{listed}")
 
 
 def typed(key: str, value: Any, hint: Any) -> Any:
@@ -123,9 +121,7 @@ def typed(key: str, value: Any, hint: Any) -> Any:
             return converted
     choices = [str(choice) for kind in kinds if get_origin(kind) is Literal for choice in get_args(kind)]
     if choices:
-        close = get_close_matches(str(value), choices, 1)
-        hint = f"did you mean {close[0]}? Use" if close else "use"
-        raise InputError(f"{key}={show(value)} is not known; {hint} one of {', '.join(choices)}")
+        raise InputError(f"{key}={show(value)} is not known; {use_one_of(value, choices)}")
     names = [_NAMES.get(get_origin(kind) or kind, str(kind)) for kind in kinds]
     listed = f"is not {names[0]}" if len(names) == 1 else f"is neither {' nor '.join(names)}"
     raise InputError(f"{key}={show(value)} {listed}")

@@ -3,7 +3,6 @@
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import fields
-from difflib import get_close_matches
 from pathlib import Path
 from types import NoneType, UnionType
 from typing import Any, Union, get_args, get_origin, get_type_hints
@@ -15,6 +14,7 @@ from dtoken.data.rows import Source
 from dtoken.data.svmlight import Svmlight
 from dtoken.data.synthetic import Synthetic
 from dtoken.errors import InputError
+from dtoken.text import closest, did_you_mean
 
 GENERATORS: dict[str, type[Any]] = {"synthetic": Synthetic, "rcv1_like": Rcv1Like}
 
@@ -51,8 +51,8 @@ def _kind(path: Path, where: str) -> type[Any]:
     try:
         existing_file(path)
     except InputError as error:
-        close = get_close_matches(where, GENERATORS, 1)
-        raise InputError(f"{error}; did you mean {close[0]}?" if close else str(error)) from None
+        close = closest(where, GENERATORS)
+        raise InputError(f"{error}; did you mean {close}?" if close else str(error)) from None
     return Npz if path.suffix == ".npz" else Svmlight
 
 
@@ -61,9 +61,8 @@ def _convert(kind: type[Any], where: str, options: Mapping[str, str]) -> dict[st
     allowed = [f.name for f in fields(kind) if f.name not in ("path", "threads")]
     for key in options:
         if key not in allowed:
-            close = get_close_matches(key, allowed, 1)
-            hint = f"did you mean {close[0]}? Options" if close else "options"
-            raise InputError(f"{key} is not an option of {where}; {hint}: {', '.join(allowed)}")
+            hint = did_you_mean(key, allowed)
+            raise InputError(f"{key} is not an option of {where}. {hint}Options: {', '.join(allowed)}")
     return {key: _value(key, text, hints[key]) for key, text in options.items()}
 
 

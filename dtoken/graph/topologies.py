@@ -4,9 +4,8 @@ Adding one is a function of ``n`` and its parameters and a line in ``REGISTRY``;
 list of its parameters and defaults.
 """
 
-import difflib
 import inspect
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,6 +16,7 @@ from dtoken.graph.edge_list import edge_list
 from dtoken.graph.fixed import barbell, complete, directed_cycle, grid, hypercube, path, ring, star, torus
 from dtoken.graph.random_graphs import directed_random, erdos_renyi, geometric, random_regular
 from dtoken.graph.topology import Topology, adjacency_of, connected, written_out
+from dtoken.text import did_you_mean, use_one_of
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -106,7 +106,7 @@ def parameters(kind: str) -> dict[str, Any]:
     {'degree': 4, 'seed': 0}
     """
     if kind not in REGISTRY:
-        raise InputError(f"graph={kind} is unknown{_closest(kind, REGISTRY)}; use one of {', '.join(REGISTRY)}")
+        raise InputError(f"graph={kind} is not known; {use_one_of(kind, REGISTRY)}")
     found = list(inspect.signature(REGISTRY[kind]).parameters.values())[1:]  # the first is n
     return {p.name: ... if p.default is p.empty else p.default for p in found}
 
@@ -150,14 +150,10 @@ def _unchecked(kind: str, n: int, params: Mapping[str, Any]) -> Topology:
     allowed = parameters(kind)
     for name in params:
         if name not in allowed:
-            listed = f"its parameters are {', '.join(allowed)}" if allowed else "it has none"
-            raise InputError(f"graph.{name} is not a parameter of graph={kind}{_closest(name, allowed)}; {listed}")
+            listed = f"Keys: {', '.join(allowed)}" if allowed else "It has none"
+            hint = did_you_mean(name, allowed, "graph.")
+            raise InputError(f"graph.{name} is not a key of graph={kind}. {hint}{listed}")
     missing = [name for name, default in allowed.items() if default is ... and params.get(name) is None]
     if missing:
         raise InputError(f"graph={kind} needs graph.{missing[0]}; give graph.{missing[0]}=VALUE")
     return REGISTRY[kind](whole("nodes", n, 1), **params)
-
-
-def _closest(name: str, known: Iterable[str]) -> str:
-    close = difflib.get_close_matches(name, list(known), n=1)
-    return f" (did you mean {close[0]}?)" if close else ""

@@ -20,6 +20,7 @@ from scipy.sparse.csgraph import shortest_path
 from dtoken.errors import InputError
 from dtoken.graph import chain
 from dtoken.graph.topology import Topology, written_out
+from dtoken.text import use_one_of
 
 if TYPE_CHECKING:
     from dtoken.graph.topology import Sparse
@@ -244,7 +245,7 @@ def walk(topology: Topology, kind: str = "simple", stay: float | None = None) ->
     1
     """
     if kind not in KINDS:
-        raise InputError(f"graph.walk={kind} is unknown; use one of {', '.join(KINDS)}")
+        raise InputError(f"graph.walk={kind} is not known; {use_one_of(kind, KINDS)}")
     if kind != "lazy" and stay is not None:
         raise InputError(f"graph.stay={stay:g} belongs to graph.walk=lazy, not to {kind}; use that, or graph.stay=null")
     if kind == "lazy":

@@ -13,12 +13,12 @@ smooth_hinge   0 if yt >= 1, (1 - yt)^2 / 2 if 0 < yt < 1, 1/2 - yt otherwise  1
 =============  ==============================================================  ==============
 """
 
-import difflib
 import math
 from dataclasses import dataclass
 
 from dtoken.compiled import compiled
 from dtoken.errors import InputError
+from dtoken.text import use_one_of
 
 LOGISTIC = 0
 SQUARED = 1
@@ -77,14 +77,11 @@ def get_loss(name: str) -> Loss:
     >>> get_loss("logistics")  # doctest: +ELLIPSIS
     Traceback (most recent call last):
         ...
-    dtoken.errors.InputError: problem.loss=logistics is unknown; did you mean logistic? Use one of: ...
+    dtoken.errors.InputError: problem.loss=logistics is not known; did you mean logistic? Use one of ...
     """
     if name in LOSSES:
         return LOSSES[name]
-    close = difflib.get_close_matches(name, LOSSES, n=1, cutoff=0.5)
-    allowed = ", ".join(LOSSES)
-    remedy = f"did you mean {close[0]}? Use one of: {allowed}" if close else f"use one of: {allowed}"
-    raise InputError(f"problem.loss={name} is unknown; {remedy}")
+    raise InputError(f"problem.loss={name} is not known; {use_one_of(name, LOSSES)}")
 
 
 @compiled

@@ -8,25 +8,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from dtoken.session.labels import MEASURES
+
 if TYPE_CHECKING:
     import pandas as pd
 
 Vector = NDArray[np.float64]
 
-AXES = {
-    "messages": "communications (messages)",
-    "jumps": "communications (jumps)",
-    "gradients": "gradients",
-    "time": "ideal time",
-    "wall": "wall time in s",
-}
+AXES = ("messages", "jumps", "gradients", "time", "wall")  # columns that curves are drawn against
 PANELS = ("messages", "gradients", "time", "wall")  # those of the paper's figure, and wall time
-MEASURES = {
-    "suboptimality": "suboptimality  F(θ) − F*",
-    "distance": "squared distance to θ*",
-    "consensus": "consensus error",
-    "objective": "objective  F(θ)",
-}
 LINEAR = ("objective",)  # measures that may be negative: averaged and drawn as they are, not by their logarithm
 LOW, HIGH = 0.1, 0.9  # quantiles of the band
 POINTS = 80  # per curve

@@ -8,22 +8,17 @@ import numpy as np
 
 from dtoken.config.sections import asked_accuracies
 from dtoken.engine.loop.accuracy import crossing
+from dtoken.engine.loop.settings import Recording
 from dtoken.errors import InputError
 from dtoken.report.bands import HIGH, LOW
 from dtoken.report.cells import Cell, Parameter, Sweep, describe
 from dtoken.session.files import DIVERGED, DONE, FAILED, INTERRUPTED
+from dtoken.session.labels import HEADINGS
 
 if TYPE_CHECKING:
     import pandas as pd
 
-COSTS = {
-    "jumps": "jumps",
-    "messages": "messages",
-    "gradients": "gradients",
-    "time": "ideal time",
-    "wall": "wall (s)",
-}
-DEFAULT_ACCURACIES = (1e-2, 1e-4, 1e-6, 1e-8)
+COSTS = {name: HEADINGS[name] for name in ("jumps", "messages", "gradients", "time")} | {"wall": "wall (s)"}
 ENDED = (DONE, DIVERGED, FAILED, INTERRUPTED)
 SCALING_VALUES = 3  # values of a parameter from which a slope says something
 CONFIDENCE = 0.95
@@ -117,7 +112,7 @@ def accuracies_of(sweep: Sweep, asked: Sequence[float] | None) -> list[float]:
         for run in sweep.runs
     ]
     recorded = [each for accuracies in own for each in accuracies]
-    return sorted({float(each) for each in asked or recorded or DEFAULT_ACCURACIES}, reverse=True)
+    return sorted({float(each) for each in asked or recorded or Recording().accuracies}, reverse=True)
 
 
 def shown_accuracy(table: Sequence[Reached]) -> float | None:

@@ -10,10 +10,11 @@ from dtoken.data.store import ShardStore
 from dtoken.errors import InputError, RunError
 from dtoken.report.cells import Sweep, describe, show_value
 from dtoken.report.drawings import graph_drawing, partition_drawing
-from dtoken.report.sentences import count, figure, listed
+from dtoken.report.sentences import listed
 from dtoken.session.files import DIVERGED, FAILED, INTERRUPTED
 from dtoken.session.summary import walk_in_words
 from dtoken.sweep.runs import DAMAGED, Run
+from dtoken.text import figure, plural
 
 CLAIMS = "claims.json"
 SHOWN = 6  # graphs and partitions that are drawn
@@ -201,5 +202,5 @@ def unfinished(sweep: Sweep) -> str:
     words = []
     for status, text in (("running", "under way"), ("waiting", "waiting"), ("started", "without a result yet")):
         number = sum(run.status == status for run in sweep.runs)
-        words += [f"{count(number, 'run')} {text}"] if number else []
+        words += [f"{plural(number, 'run')} {text}"] if number else []
     return f"{'; '.join(words)}: this report shows what there is so far." if words else ""

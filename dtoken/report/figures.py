@@ -6,13 +6,14 @@ from functools import partial
 from textwrap import fill
 from typing import TYPE_CHECKING, Any
 
-from dtoken.report.bands import AXES, MEASURES, PANELS, Curves
+from dtoken.report.bands import PANELS, Curves
 from dtoken.report.cells import Cell, describe, show_value
 from dtoken.report.costs import COSTS, Series, fitted_accuracy
 from dtoken.report.memory import MemoryUse
-from dtoken.report.sentences import figure as count
 from dtoken.report.study import Rate, Study
 from dtoken.session.colours import DASHES, LINES
+from dtoken.session.labels import AXES, MEASURES
+from dtoken.text import figure as count
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

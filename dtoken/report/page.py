@@ -12,12 +12,13 @@ from typing import Any
 import numpy as np
 
 from dtoken.report import facts, sentences
-from dtoken.report.bands import AXES, LINEAR, MEASURES, PANELS, Curves
+from dtoken.report.bands import AXES, LINEAR, PANELS, Curves
 from dtoken.report.cells import describe, short, show_value
 from dtoken.report.costs import COSTS, Reached, Series, Slope, Spread, fitted_accuracy
 from dtoken.report.memory import MemoryUse
 from dtoken.report.study import Rate, Study
 from dtoken.report.words import CONSTANTS, GENERAL, WORDS
+from dtoken.session import labels
 from dtoken.session.colours import DASHES, ORDERED, PALETTE
 from dtoken.session.provenance import now
 from dtoken.version import __version__
@@ -112,9 +113,9 @@ def payload(study: Study, baseline: str | None = None) -> dict[str, Any]:
     sweep = study.sweep
     names = [method.name for method in sweep.methods]
     return {
-        "axes": AXES,
+        "axes": {name: labels.AXES[name] for name in AXES},
         "panels": PANELS,
-        "measures": MEASURES,
+        "measures": labels.MEASURES,
         "linear": LINEAR,
         "costs": COSTS,
         "palette": PALETTE,

@@ -8,54 +8,13 @@ from typing import Any
 from dtoken.report.cells import Sweep, describe, short, show_value
 from dtoken.report.costs import Reached
 from dtoken.session.files import DIVERGED, DONE
+from dtoken.text import duration, figure, plural
 
 SHOWN_VALUES = 6
 FINDINGS = 6
 BUSY = 1.5  # load average by processors from which runs share processors with others
 SAME = 1.05  # costs that differ by less are told as the same
 COMPARED = {"messages": "communication", "gradients": "computation", "time": "ideal time"}
-
-
-def count(number: int, word: str) -> str:
-    """A number of things.
-
-    Examples
-    --------
-    >>> count(1, "run"), count(1200, "run")
-    ('1 run', '1,200 runs')
-    """
-    return f"{number:,} {word}{'' if number == 1 else 's'}"
-
-
-def figure(number: float) -> str:
-    """A number with three digits, readable at a glance.
-
-    Examples
-    --------
-    >>> figure(1234567.0), figure(999900.0), figure(0.01234), figure(41.26), figure(2e-8)
-    ('1.23 M', '1 M', '0.0123', '41.3', '2e-08')
-    """
-    if not math.isfinite(number):
-        return "–"
-    rounded = float(f"{number:.3g}")
-    for limit, unit in ((1e12, " T"), (1e9, " G"), (1e6, " M"), (1e5, " k")):
-        if abs(rounded) >= limit:
-            return f"{rounded / (1e3 if unit == ' k' else limit):.3g}{unit}"
-    return f"{number:,.0f}" if abs(rounded) >= 1000 else f"{number:.3g}"
-
-
-def duration(seconds: float) -> str:
-    """A time span.
-
-    Examples
-    --------
-    >>> duration(0.25), duration(75), duration(7260)
-    ('0.25 s', '1 min 15 s', '2 h 1 min')
-    """
-    if seconds < 60:
-        return f"{seconds:.2g} s" if seconds < 10 else f"{seconds:.0f} s"
-    minutes, rest = divmod(round(seconds), 60)
-    return f"{minutes} min {rest} s" if minutes < 60 else f"{minutes // 60} h {minutes % 60} min"
 
 
 def listed(words: Iterable[str], most: int = SHOWN_VALUES, last: str = "") -> str:
@@ -81,7 +40,7 @@ def lead(sweep: Sweep) -> str:
     methods = listed(dict.fromkeys(method.name for method in sweep.methods), 10, "and")
     waiting = any(not run.composed for run in sweep.runs)
     of = f"{', so far' if waiting else ''} of {methods}" if methods else ", none of which has begun"
-    parts = [count(len(sweep.runs), "run") + of]
+    parts = [plural(len(sweep.runs), "run") + of]
     for each in sweep.context:
         parts.append(f"with {short(each.name)} {listed((show_value(value) for value in each.given), last='or')}")
     told = seeds(sweep)

@@ -5,20 +5,11 @@ from typing import TYPE_CHECKING
 
 from dtoken.errors import InputError
 from dtoken.session.colours import colours
+from dtoken.session.labels import AXES, MEASURES
 
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
-
-LABELS = {
-    "passes": "passes over the data",
-    "jumps": "jumps of tokens",
-    "messages": "messages",
-    "gradients": "gradients",
-    "time": "ideal time",
-    "wall": "seconds",
-    "event": "events",
-}
 
 
 def plot_curves(runs: Mapping[str, "pd.DataFrame"], x: str = "passes", ax: "Axes | None" = None) -> "Axes":
@@ -33,8 +24,8 @@ def plot_curves(runs: Mapping[str, "pd.DataFrame"], x: str = "passes", ax: "Axes
     ax
         Where to draw; None makes a new figure.
     """
-    if x not in LABELS:
-        raise InputError(f"x={x} is not a column to plot against; use one of {', '.join(LABELS)}")
+    if x not in AXES:
+        raise InputError(f"x={x} is not a column to plot against; use one of {', '.join(AXES)}")
     if ax is None:
         from matplotlib.figure import Figure
 
@@ -44,8 +35,8 @@ def plot_curves(runs: Mapping[str, "pd.DataFrame"], x: str = "passes", ax: "Axes
         positive = trajectory[trajectory["suboptimality"] > 0]  # rounding may put the end below the optimum
         ax.plot(positive[x], positive["suboptimality"], color=palette[name][0], label=name, linewidth=1.8)
     ax.set_yscale("log")
-    ax.set_xlabel(LABELS[x])
-    ax.set_ylabel("suboptimality  F(θ) − F*")
+    ax.set_xlabel(AXES[x])
+    ax.set_ylabel(MEASURES["suboptimality"])
     ax.grid(True, which="major", color="0.9")
     for side in ("top", "right"):
         ax.spines[side].set_visible(False)

@@ -67,7 +67,7 @@ def write_memory(directory: Path, samples: Sequence[tuple[float, int]], budget: 
 
 def write_result(directory: Path, models: Models, margins: Vector | None = None) -> None:
     """Write ``result.zarr``: the final models of tokens and nodes, the estimate, and the margins, if there are some."""
-    arrays = {"tokens": models.tokens, "nodes": models.nodes, "theta": estimate(models)}
+    arrays = {"tokens": models.tokens, "nodes": models.nodes, "theta": final_model(models)}
     if margins is not None:
         arrays["margins"] = margins
     replace_folder(directory / RESULT, lambda folder: write_arrays(folder, arrays))
@@ -105,7 +105,7 @@ def load_summary(directory: Path) -> dict[str, Any] | None:
     return summary
 
 
-def estimate(models: Models) -> Any:
+def final_model(models: Models) -> Any:
     """The model that a run ends with: the mean of the tokens."""
     return models.tokens.mean(axis=0)
 

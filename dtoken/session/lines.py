@@ -5,31 +5,16 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from dtoken.config.values import defaults, show
+from dtoken.session.labels import HEADINGS
 from dtoken.session.memory_estimate import memory_line, store_need
 from dtoken.session.prepare import Prepared
 from dtoken.session.result import Result
 from dtoken.session.summary import constants, walk_in_words
+from dtoken.text import count, duration
 
 SHOWN = ("kappa", "p_comp", "rho_comm", "rho_comp", "rho", "beta", "step")  # constants, if they are one number
 TABLE = ("jumps", "messages", "gradients", "passes", "time", "wall")
 FIRST = "reached (jumps)"  # heading of the jumps until an accuracy was met for the first time
-HEADINGS = {"time": "ideal time"}
-
-
-def count(number: float) -> str:
-    """A number of things, short.
-
-    Examples
-    --------
-    >>> count(8_100_000), count(135_200), count(999_900), count(41)
-    ('8.1 M', '135 k', '1 M', '41')
-    """
-    rounded = float(f"{number:.3g}")
-    for limit, unit in ((1e9, " G"), (1e6, " M"), (1e4, " k")):
-        if rounded >= limit:
-            scaled = rounded / (limit if unit != " k" else 1e3)
-            return f"{scaled:.3g}{unit}" if scaled < 1000 else f"{scaled:,.0f}{unit}"
-    return f"{number:,.0f}" if number >= 100 else f"{number:.3g}"
 
 
 def header(prepared: Prepared) -> list[tuple[str, str]]:
@@ -159,23 +144,9 @@ def _measured_times(summary: dict[str, Any]) -> str:
     return f"{times}; workers waited {engine['waiting_share']:.0%} of the time: {bound} bounds this run"
 
 
-def duration(seconds: float) -> str:
-    """A short time.
-
-    Examples
-    --------
-    >>> duration(3.1e-7), duration(0.00012), duration(2.0)
-    ('0.31 us', '120 us', '2 s')
-    """
-    for unit, size in (("s", 1.0), ("ms", 1e-3), ("us", 1e-6)):
-        if seconds >= size or unit == "us":
-            return f"{seconds / size:.3g} {unit}"
-    raise AssertionError("unreachable")
-
-
 def headings(names: Sequence[str]) -> list[str]:
     """What tables call costs."""
-    return [HEADINGS.get(name, name) for name in names]
+    return [HEADINGS[name] for name in names]
 
 
 def amounts(taken: Mapping[str, float] | None, names: Sequence[str]) -> list[str]:

@@ -11,8 +11,9 @@ from dtoken.data.ingest import default_store_root, store_key
 from dtoken.data.remote import open_store
 from dtoken.data.row_files import ENTRY_BYTES
 from dtoken.data.store import ShardStore
-from dtoken.engine.rows.memory import LIMIT_SHARE, MB, PYTHON, MemoryNeed, Room, memory_need, show
+from dtoken.engine.rows.memory import LIMIT_SHARE, MB, PYTHON, MemoryNeed, Room, memory_need
 from dtoken.errors import InputError, RunError
+from dtoken.text import show_bytes
 
 Sizes = tuple[int, Sequence[int], Sequence[int]]
 
@@ -96,12 +97,12 @@ def _check_worker(settings: Settings, need: MemoryNeed | None) -> None:
     if least <= limit:
         return
     share = f"{LIMIT_SHARE:.0%}" if settings.engine.memory is None else f"engine.memory={settings.engine.memory}"
-    nodes = f", which need {show(need.least)} at least" if need else ""
+    nodes = f", which need {show_bytes(need.least)} at least" if need else ""
     fits = need is not None and need.least <= limit - PYTHON
     other = f", or engine.memory={(limit - PYTHON) // int(MB)}MB" if fits else ""
     raise InputError(
         f"cluster.memory={getattr(settings.cluster, 'memory', None)} is too little for a worker: Python and its "
-        f"libraries take {show(PYTHON)}, and {share} is for its nodes{nodes}. "
+        f"libraries take {show_bytes(PYTHON)}, and {share} is for its nodes{nodes}. "
         f"Use cluster.memory>={math.ceil(1.1 * least / MB)}MB{other}"
     )
 
@@ -119,10 +120,10 @@ def memory_line(settings: Settings, need: MemoryNeed, budget: int | None = None)
     budget = budget or memory_budget(settings)
     if budget is None:
         return None
-    room, rows = need.room(budget, workers=True), show(ENTRY_BYTES * need.nonzeros)
-    held = "all" if room is None else f"{show(ENTRY_BYTES * room.entries)} at a time"
-    given = f"{show(budget)}{settings.engine.each}"
-    return f"{given}: {show(need.state)} state, {show(need.tables)} tables, {rows} of rows, {held}"
+    room, rows = need.room(budget, workers=True), show_bytes(ENTRY_BYTES * need.nonzeros)
+    held = "all" if room is None else f"{show_bytes(ENTRY_BYTES * room.entries)} at a time"
+    given = f"{show_bytes(budget)}{settings.engine.each}"
+    return f"{given}: {show_bytes(need.state)} state, {show_bytes(need.tables)} tables, {rows} of rows, {held}"
 
 
 def memory_text(settings: Settings) -> str:
@@ -134,5 +135,5 @@ def memory_text(settings: Settings) -> str:
     if need is None:
         return "unknown until the data are ingested"
     check_memory(settings, need)
-    found = memory_line(settings, need) or f"about {show(need.everything)}{settings.engine.each}"
-    return f"{found}; beside it {show(PYTHON)} for Python and its libraries"
+    found = memory_line(settings, need) or f"about {show_bytes(need.everything)}{settings.engine.each}"
+    return f"{found}; beside it {show_bytes(PYTHON)} for Python and its libraries"

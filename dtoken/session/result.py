@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from dtoken.algorithms.contract import Models
 from dtoken.engine.loop.recorder import COLUMNS, Record
 from dtoken.errors import InputError
-from dtoken.session.files import RESULT, SUMMARY, TRAJECTORY, estimate, read_records
+from dtoken.session.files import RESULT, SUMMARY, TRAJECTORY, final_model, read_records
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -47,7 +47,7 @@ class Result:
     @classmethod
     def of(cls, records: list[Record], summary: dict[str, Any], models: Models, directory: Path | None) -> Self:
         """A result from the models that a run ended with."""
-        return cls(records, summary, estimate(models), models.tokens, models.nodes, directory)
+        return cls(records, summary, final_model(models), models.tokens, models.nodes, directory)
 
     @classmethod
     def load(cls, directory: str | Path) -> Self:

@@ -8,10 +8,10 @@ from typing import Self
 from dtoken.data.build import Watcher
 from dtoken.engine.loop.recorder import Record
 from dtoken.engine.loop.settings import Stop
-from dtoken.errors import sentence
 from dtoken.session.lines import closing, header
 from dtoken.session.prepare import Prepared
 from dtoken.session.result import Result
+from dtoken.text import sentence
 
 
 class Viewer:

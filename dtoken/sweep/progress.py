@@ -7,8 +7,8 @@ from dtoken.engine.loop.recorder import Record
 from dtoken.session.files import write_json
 from dtoken.session.prepare import Prepared
 from dtoken.session.viewer import Telling, fraction
+from hydra_dask.manifest import PROGRESS
 
-FILE = "progress.json"  # the launcher shows its text and its fraction
 SECONDS = 1.0  # from one version to the next
 
 
@@ -16,7 +16,7 @@ class ProgressFile(Telling):
     """Writes the file, and tells the rest to the log of the job."""
 
     def __init__(self, directory: Path) -> None:
-        self._path = directory / FILE
+        self._path = directory / PROGRESS
         self._written = -SECONDS
 
     def prepared(self, prepared: Prepared) -> None:

@@ -11,8 +11,9 @@ from typing import Any
 from dtoken.config.settings import flat
 from dtoken.errors import InputError
 from dtoken.session.files import DIVERGED, DONE, FAILED, INTERRUPTED, SUMMARY, TRAJECTORY
+from hydra_dask.manifest import MANIFEST
 
-MANIFEST, HYDRA_SWEEP, HYDRA_FOLDER = "manifest.json", "multirun.yaml", ".hydra"
+HYDRA_SWEEP, HYDRA_FOLDER = "multirun.yaml", ".hydra"
 STARTED = "started"  # there is a folder, but no summary in it: still preparing, or refused before the first event
 DAMAGED = "damaged"  # a file of the run cannot be read
 # settings that choose one of several kinds are known by the name of their group, as on the command line

@@ -102,7 +102,7 @@ def written_out(engine: Any, events: Events, block: int) -> list[tuple[str, int,
     """(kind, node, number of the block, token) of every event."""
     found = []
     for kind, node, token, draw in zip(events.kind, events.node, events.token, events.draw, strict=True):
-        row = row_of(engine.samples, engine.rows.first, node, draw) if KINDS[kind] == "local" else -1
+        row = row_of(engine.samples(), engine.rows.first, node, draw) if KINDS[kind] == "local" else -1
         start = int(row - engine.rows.first[node]) if row >= 0 else -1
         assert start < 0 or start % block == 0
         found.append((KINDS[kind], int(node), start // block, int(token)))

@@ -212,11 +212,11 @@ def test_gradients_and_ideal_time_count_rows(compute: str, sampling: str) -> Non
         for event, draw in enumerate(events.draw):
             if draw >= 0:
                 node = events.node[event]
-                slot = draw * (engine.samples.first[node + 1] - engine.samples.first[node])
-                position = engine.samples.first[node] + int(slot)
-                if len(engine.samples.accept) and slot % 1 >= engine.samples.accept[position]:
-                    position = engine.samples.first[node] + engine.samples.alias[position]
-                used[node] += min(4, rows[node] - engine.samples.kept[position])
+                slot = draw * (engine.samples().first[node + 1] - engine.samples().first[node])
+                position = engine.samples().first[node] + int(slot)
+                if len(engine.samples().accept) and slot % 1 >= engine.samples().accept[position]:
+                    position = engine.samples().first[node] + engine.samples().alias[position]
+                used[node] += min(4, rows[node] - engine.samples().kept[position])
     assert clock.gradients == used.sum()
     if compute == "independent":
         assert clock.nodes.max() >= 2.0 * used.max()

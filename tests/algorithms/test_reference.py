@@ -36,7 +36,7 @@ def written_out(engine: LocalEngine, events: Events) -> list[tuple[str, int, int
     """(kind, node, sample, token) of every event."""
     found = []
     for kind, node, token, draw in zip(events.kind, events.node, events.token, events.draw, strict=True):
-        row = row_of(engine.samples, engine.rows.first, node, draw) if KINDS[kind] == "local" else -1
+        row = row_of(engine.samples(), engine.rows.first, node, draw) if KINDS[kind] == "local" else -1
         sample = row - engine.rows.first[node] if row >= 0 else -1
         found.append((KINDS[kind], int(node), int(sample), int(token)))
     return found

@@ -144,7 +144,7 @@ def steps_of(case: Setup, engine: Any, events: Events) -> list[tuple[str, int, i
     found = []
     for kind, node, draw in zip(events.kind, events.node, events.draw, strict=True):
         if kind == LOCAL:
-            row = row_of(engine.samples, engine.rows.first, node, draw)
+            row = row_of(engine.samples(), engine.rows.first, node, draw)
             found.append(("local", int(node), int(row - engine.rows.first[node])))
         elif kind == LOAD and node == 0:
             found.append(("exchange", -1, -1))

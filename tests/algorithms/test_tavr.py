@@ -117,7 +117,7 @@ def written_out(engine: Any, events: Events) -> list[tuple[str, int, int, int]]:
     found = []
     for e in np.flatnonzero(events.kind != MOVE):
         node = int(events.node[e])
-        row = row_of(engine.samples, engine.rows.first, node, float(events.draw[e]))
+        row = row_of(engine.samples(), engine.rows.first, node, float(events.draw[e]))
         found.append((KINDS[events.kind[e]], node, int(row - engine.rows.first[node]), int(events.token[e])))
     return found
 

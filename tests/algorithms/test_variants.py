@@ -123,7 +123,7 @@ def written_out(engine: Any, events: Events) -> list[tuple[str, int, int, int, i
     found = []
     for e in range(events.size):
         node, draw = int(events.node[e]), float(events.draw[e])
-        row = row_of(engine.samples, engine.rows.first, node, draw)
+        row = row_of(engine.samples(), engine.rows.first, node, draw)
         sample = row - engine.rows.first[node] if row >= 0 else -1
         found.append((KINDS[events.kind[e]], node, int(sample), int(events.token[e]), int(events.other[e])))
     return found

@@ -17,7 +17,7 @@ CASES = {
     "graph=rign": "graph=rign is not known; did you mean graph=ring? Use one of ",
     "data=syntetic": "data=syntetic is not known; did you mean data=synthetic? Use one of ",
     "engine=dusk": "engine=dusk is not known; ",
-    "problem.loss=logisitc": "problem.loss=logisitc is unknown; did you mean logistic? ",
+    "problem.loss=logisitc": "problem.loss=logisitc is not known; did you mean logistic? ",
     "time.rule=papr": "time.rule=papr is not known; did you mean paper? Use one of paper, token_clock.",
     "partition.kind=shufled": "partition.kind=shufled is not known; did you mean shuffled? ",
     "graph.stay=0.3": "graph.stay=0.3 belongs to graph.walk=lazy, not to simple",

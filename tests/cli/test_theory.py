@@ -11,7 +11,7 @@ import pytest
 import dtoken as package
 from dtoken.algorithms.tvr import TVR
 from dtoken.errors import InputError
-from dtoken.session.lines import count
+from dtoken.text import count
 
 Dtoken = Callable[..., Any]
 TINY = {"kind": "synthetic", "rows": 60, "features": 4}

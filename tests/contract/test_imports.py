@@ -12,7 +12,7 @@ ROOT = Path(__file__).parents[2]
 PACKAGES = ("hydra_dask", "hydra_plugins", "dtoken")
 # A layer may use all layers before it; packages of one layer know nothing of each other, except in the last.
 LAYERS = (
-    ("dtoken.errors", "dtoken.compiled", "dtoken.version", "hydra_dask"),
+    ("dtoken.errors", "dtoken.text", "dtoken.compiled", "dtoken.version", "hydra_dask"),
     ("dtoken.data", "dtoken.graph", "hydra_plugins"),
     ("dtoken.problem", "dtoken.schedule"),
     ("dtoken.theory",),

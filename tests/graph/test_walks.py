@@ -249,7 +249,7 @@ def test_a_law_that_changes_inside_the_period_is_refused_for_mixing():
 @pytest.mark.parametrize(
     ("kind", "law", "words"),
     [
-        ("ring", "levy", "graph.walk=levy is unknown; use one of simple, lazy, metropolis"),
+        ("ring", "levy", "graph.walk=levy is not known; use one of simple, lazy, metropolis"),
         ("directed_cycle", "metropolis", "needs an undirected graph"),
     ],
 )

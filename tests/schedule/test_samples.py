@@ -62,7 +62,7 @@ def test_draws_that_name_the_sample() -> None:
 def test_methods_on_all_rows_draw_none() -> None:
     assert row_of(no_samples(2), FIRST, 1, 0.3) == -1
     with setup(small_shards(), Token()).engine() as engine:
-        assert row_of(engine.samples, engine.rows.first, 2, 0.3) == -1
+        assert row_of(engine.samples(), engine.rows.first, 2, 0.3) == -1
 
 
 @pytest.mark.parametrize("sampling", ["uniform", "importance"])
@@ -72,7 +72,7 @@ def test_law_of_node_and_sample_together(sampling: str) -> None:
     case = setup(shards, TVR(tokens=2, sampling=sampling), sigma=0.02)
     sigma_t = 4 * 0.02 / 6
     with case.engine() as engine:
-        samples, rows = engine.samples, engine.rows
+        samples, rows = engine.samples(), engine.rows
     inside = []
     for i in range(4):
         draws = [row_of(samples, rows.first, i, (k + 0.5) / 20_000) - rows.first[i] for k in range(20_000)]

@@ -13,7 +13,7 @@ from typing import Any
 
 import dtoken
 from dtoken.engine.loop.prediction import BOUNDS, COSTS
-from dtoken.session.lines import count
+from dtoken.text import count
 
 ACCURACY = 1e-6
 RING = {"kind": "ring", "walk": "lazy"}

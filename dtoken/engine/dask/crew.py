@@ -10,9 +10,10 @@ from distributed.comm.addressing import get_address_host
 from distributed.comm.core import CommClosedError
 
 from dtoken.engine.dask import worker
-from dtoken.engine.rows.memory import PYTHON, show
+from dtoken.engine.rows.memory import PYTHON
 from dtoken.engine.settings import DaskSettings
 from dtoken.errors import InputError, RunError
+from dtoken.text import show_bytes
 
 MOST_PATIENCE = 8  # times the silence that was asked for
 NEWCOMER_SECONDS = 0.3  # a worker that takes longer to answer is not worth waiting for
@@ -49,11 +50,11 @@ class Crew:
         self._run, self._settings, self._trouble = run, settings, trouble
         self._silence = settings.silence
         try:
-            client.register_plugin(worker.Hosts())
+            client.register_plugin(worker.Seats())
         except OSError:
             raise RunError(
                 "the workers were lost before the run began; a worker needs at least "
-                f"{show(PYTHON)} of memory, and what its nodes need (cluster.memory)"
+                f"{show_bytes(PYTHON)} of memory, and what its nodes need (cluster.memory)"
             ) from None
 
     def known(self) -> dict[str, str]:

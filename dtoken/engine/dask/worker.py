@@ -66,7 +66,7 @@ class _Seat:
         give_back()
 
 
-class Hosts(WorkerPlugin):
+class Seats(WorkerPlugin):
     """The hosts on this worker, by run."""
 
     name = "dtoken-hosts"
@@ -115,8 +115,8 @@ def answering(work: Callable[P, Awaitable[T]]) -> Callable[P, Awaitable[T | Exce
 
 
 def _seat(worker: Worker, run: str) -> _Seat:
-    plugin = worker.plugins.get(Hosts.name)
-    if not isinstance(plugin, Hosts) or run not in plugin.seats:
+    plugin = worker.plugins.get(Seats.name)
+    if not isinstance(plugin, Seats) or run not in plugin.seats:
         raise ConnectionError("this worker knows nothing of the run")
     plugin.seats[run].heard = time.monotonic()
     return plugin.seats[run]
@@ -151,8 +151,8 @@ async def take_seat(run: str, secret: bytes, wanted: tuple[str, str], dask_worke
             f"worker {dask_worker.address} has another dtoken ({__version__}) than this process ({wanted[0]}); "
             "install the same one everywhere, and start the workers again"
         )
-    plugin = dask_worker.plugins.get(Hosts.name)
-    if not isinstance(plugin, Hosts):
+    plugin = dask_worker.plugins.get(Seats.name)
+    if not isinstance(plugin, Seats):
         raise ConnectionError("this worker is not set up for dtoken yet")
     if run not in plugin.seats:
         plugin.seats[run] = _Seat(Listener(get_address_host(dask_worker.address), secret, _encryption(dask_worker)))
@@ -304,14 +304,14 @@ async def start_seconds(run: str, dask_worker: Worker) -> float:
 @answering
 async def leave(run: str, dask_worker: Worker) -> None:
     """Forget a run."""
-    plugin = dask_worker.plugins.get(Hosts.name)
-    if isinstance(plugin, Hosts) and run in plugin.seats:
+    plugin = dask_worker.plugins.get(Seats.name)
+    if isinstance(plugin, Seats) and run in plugin.seats:
         plugin.seats.pop(run).close()
 
 
 async def ping(run: str, dask_worker: Any) -> bool:
     """Answer: this worker lives, and its plugin is there; its seat, if it has one, is still needed."""
-    plugin = dask_worker.plugins.get(Hosts.name)
-    if isinstance(plugin, Hosts) and run in plugin.seats:
+    plugin = dask_worker.plugins.get(Seats.name)
+    if isinstance(plugin, Seats) and run in plugin.seats:
         plugin.seats[run].heard = time.monotonic()
-    return isinstance(plugin, Hosts)
+    return isinstance(plugin, Seats)

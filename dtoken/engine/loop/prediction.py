@@ -100,7 +100,7 @@ class Prediction:
         return taken | {"gradients": gradients, "passes": gradients / self.rows}
 
 
-class Planned(Protocol):
+class Setting(Protocol):
     """A run that has been prepared."""
 
     @property
@@ -128,20 +128,20 @@ class Planned(Protocol):
         """C, if E[F - F*] <= C (1 - rate)^t is proved."""
 
 
-def predict(planned: Planned) -> Prediction:
+def predict(setting: Setting) -> Prediction:
     """What the theory says about a prepared run."""
-    schedule = planned.method.schedule(planned.constants, planned.facts, 0)
-    promise = planned.method.promise(planned.constants, planned.facts)
+    schedule = setting.method.schedule(setting.constants, setting.facts, 0)
+    promise = setting.method.promise(setting.constants, setting.facts)
     return Prediction(
-        method=planned.method.name,
+        method=setting.method.name,
         step="round" if isinstance(schedule, Rounds) else "step",
         rate=promise.rate,
         basis=promise.basis,
         paper_rate=promise.paper_rate,
-        expected=expected(schedule, planned.law, planned.costs, planned.facts),
-        rows=int(planned.facts.rows.sum()),
-        bound=planned.bound,
-        start=int(planned.method.start_gradients(planned.facts).sum()),
+        expected=expected(schedule, setting.law, setting.costs, setting.facts),
+        rows=int(setting.facts.rows.sum()),
+        bound=setting.bound,
+        start=int(setting.method.start_gradients(setting.facts).sum()),
     )
 
 
@@ -165,9 +165,9 @@ def expected(schedule: Schedule, law: Law, costs: Costs, facts: Facts) -> Expect
     )
 
 
-def _messages(planned: Planned) -> int | None:
+def _messages(setting: Setting) -> int | None:
     """Messages of a round: one along each edge in each direction, where nodes exchange; None: there are no rounds."""
-    schedule = planned.method.schedule(planned.constants, planned.facts, 0)
+    schedule = setting.method.schedule(setting.constants, setting.facts, 0)
     if not isinstance(schedule, Rounds | RandomRounds):
         return None
     events = schedule.pattern if isinstance(schedule, Rounds) else schedule.exchange
@@ -199,29 +199,27 @@ def _count(events: Events, costs: Costs) -> Expected:
     return Expected(float(events.size), float(np.count_nonzero(jumps)), float(gradients))
 
 
-def theory_table(
-    planned: Planned, gap: float = 1.0, accuracies: tuple[float, ...] = (1e-4, 1e-8)
-) -> dict[str, float | str]:
+def theory_table(setting: Setting, gap: float = 1.0, accuracies: tuple[float, ...] = ()) -> dict[str, float | str]:
     """What the theory says about a prepared run: numbers, ranges over nodes, and words, by quantity.
 
     A step of a method with rounds is a round.
 
     Parameters
     ----------
-    planned
+    setting
         A prepared run, for instance an ``Experiment``.
     gap
         Suboptimality at the start.
     accuracies
         Suboptimalities to reach.
     """
-    found = predict(planned)
-    table = _constants(planned.constants) | _spectrum(planned)
+    found = predict(setting)
+    table = _constants(setting.constants) | _spectrum(setting)
     table |= {f"{name} a step": value for name, value in found.expected._asdict().items()}
-    if (messages := _messages(planned)) is not None:
+    if (messages := _messages(setting)) is not None:
         table["messages an exchange"] = messages
-    if planned.law.p_here > 0 or planned.law.p_meet > 0:
-        meetings = _meetings(planned.law, planned.facts)
+    if setting.law.p_here > 0 or setting.law.p_meet > 0:
+        meetings = _meetings(setting.law, setting.facts)
         table |= {"meetings a step": meetings.share, "jumps a meeting": meetings.jumps}
     if found.rate is None:
         return table | {BASIS: found.basis}
@@ -232,24 +230,24 @@ def theory_table(
     for accuracy in accuracies:
         taken = found.costs_to(accuracy, gap) or {}
         table |= {f"{name} to {accuracy:g}": value for name, value in taken.items()}
-    table |= _local_work(planned, found.rate)
+    table |= _local_work(setting, found.rate)
     table |= {BASIS: found.basis, COSTS: found.words}
     if found.paper_rate is not None:
         table[PAPER_BASIS] = "observed in everything that was tested, not proved"
     return table
 
 
-def _local_work(planned: Planned, rate: float) -> dict[str, float | str]:
+def _local_work(setting: Setting, rate: float) -> dict[str, float | str]:
     """What more local steps between visits would cost in gradients and save in jumps and reads, if they can be chosen.
 
     Rows are read at most once between two visits of their node, if there is memory for so many and no more.
     """
-    c, law = planned.constants, planned.law
+    c, law = setting.constants, setting.law
     if not hasattr(c, "balanced") or c.p_comp == 0 or law.p_meet > 0:
         return {}
     rate /= rate_share(c.p_comm, c.balanced)
-    gradients = float(law.nodes @ planned.costs.expected().local)
-    samples = float(planned.facts.samples.mean()) if planned.method.draws_samples else 1.0
+    gradients = float(law.nodes @ setting.costs.expected().local)
+    samples = float(setting.facts.samples.mean()) if setting.method.draws_samples else 1.0
 
     def with_p_comm(p_comm: float) -> Work:
         return work(p_comm, c.balanced, rate, gradients, law.jumps, samples)
@@ -297,14 +295,14 @@ def _constants(constants: Arrays) -> dict[str, float | str]:
     return table
 
 
-def _spectrum(planned: Planned) -> dict[str, float | str]:
-    walk = planned.facts.walk
+def _spectrum(setting: Setting) -> dict[str, float | str]:
+    walk = setting.facts.walk
     if not (walk.iid or walk.n <= SPECTRUM_NODES):
         return {}
-    pi = walk.visit_law(planned.law.jumps)
+    pi = walk.visit_law(setting.law.jumps)
     return {
         "spectral gap of the walk": float(walk.spectral_gap),
         "smallest stationary probability": float(pi.min()),
         "largest stationary probability": float(pi.max()),
-        "jumps a visit": planned.law.jumps,
+        "jumps a visit": setting.law.jumps,
     }

@@ -17,6 +17,7 @@ from dtoken.data.row_files import ENTRY_BYTES
 from dtoken.engine.rows.row_cache import table_bytes, unit_rows
 from dtoken.errors import InputError
 from dtoken.problem.hosted import sizes_only
+from dtoken.text import show_bytes
 
 MB = 1e6
 BUFFERS = 16_000_000  # events of three segments, and the plans made from them
@@ -80,10 +81,12 @@ class MemoryNeed:
         """Why a budget is too small, with the arithmetic, and what would help."""
         remedies = [f"engine.memory>={math.ceil(1.1 * self.least / MB)}MB", *self._remedies(budget, workers)]
         listed = remedies[0] if len(remedies) == 1 else f"{', '.join(remedies[:-1])}, or {remedies[-1]}"
+        state, tables, buffers = (show_bytes(size) for size in (self.state, self.tables, BUFFERS))
+        steps, least, given = (show_bytes(size) for size in (self._steps, self.least, budget))
         return (
             f"The state of {self.nodes:,} nodes with {self.features:,} features and {self.rows:,} rows needs "
-            f"{show(self.state)}, the tables of the rows {show(self.tables)}, buffers {show(BUFFERS)} and the rows of "
-            f"two steps {show(self._steps)}: {show(self.least)} of the {show(budget)} budget. Use {listed}"
+            f"{state}, the tables of the rows {tables}, buffers {buffers} and the rows of "
+            f"two steps {steps}: {least} of the {given} budget. Use {listed}"
         )
 
     @property
@@ -162,14 +165,3 @@ def parse_memory(key: str, value: int | float | str | None) -> int | None:
             f"{key}={value} is more memory than there can be; use for instance 300MB, or null for no limit"
         )
     return size
-
-
-def show(size: float) -> str:
-    """Bytes for a reader.
-
-    Examples
-    --------
-    >>> show(189_000_000)
-    '189 MB'
-    """
-    return f"{size / 1e9:.3g} GB" if size >= 1e9 else f"{size / MB:,.0f} MB"

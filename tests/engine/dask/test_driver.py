@@ -27,7 +27,7 @@ from dtoken.engine import timing
 from dtoken.engine.dask import worker
 from dtoken.engine.dask.channel import HELLO
 from dtoken.engine.dask.driver import DaskEngine
-from dtoken.engine.dask.worker import Hosts
+from dtoken.engine.dask.worker import Seats
 from dtoken.engine.rows.memory import memory_need
 from dtoken.engine.settings import DaskSettings
 from dtoken.errors import InputError, RunError
@@ -150,7 +150,7 @@ def test_the_scheduler_remembers_nothing_of_hops_and_the_workers_forget_the_run(
         execute(experiment, engine, 5000)
         assert sum(tally.hops for tally in engine.tallies.values()) > 1000
         assert client.run_on_scheduler(known) == before
-    seats = client.run(lambda dask_worker: len(dask_worker.plugins[Hosts.name].seats))
+    seats = client.run(lambda dask_worker: len(dask_worker.plugins[Seats.name].seats))
     assert set(seats.values()) == {0}
 
 

@@ -17,7 +17,7 @@ from dtoken.algorithms import method_class
 from dtoken.data.store import ShardStore
 from dtoken.engine.dask import crew
 from dtoken.engine.dask.driver import DaskEngine
-from dtoken.engine.dask.worker import Hosts
+from dtoken.engine.dask.worker import Seats
 from dtoken.engine.loop.checkpoint import load_checkpoint
 from dtoken.engine.loop.experiment import Experiment
 from dtoken.engine.loop.recorder import Record
@@ -116,7 +116,7 @@ def test_a_stopped_worker_is_survived_and_may_come_back(
 
 def break_connections(dask_worker: Any) -> None:
     """As when a cable is pulled and put back: both ends live, and what was on its way is lost."""
-    for seat in dask_worker.plugins[Hosts.name].seats.values():
+    for seat in dask_worker.plugins[Seats.name].seats.values():
         for connection in seat.host._mesh._to.values():
             connection.shutdown(socket.SHUT_RDWR)
 

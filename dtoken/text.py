@@ -18,8 +18,15 @@ def sentence(message: object) -> str:
 
 
 def closest(value: object, known: Iterable[str]) -> str | None:
-    """The name that a user may have meant by ``value``; None: none is close."""
-    found = get_close_matches(str(value), list(known), 1)
+    """The name that a user may have meant by ``value``, perhaps a part of it; None: none is close.
+
+    Examples
+    --------
+    >>> closest("rign", ["ring", "path"]), closest("hinge", ["logistic", "smooth_hinge"]), closest("x", ["complete"])
+    ('ring', 'smooth_hinge', None)
+    """
+    names, part = list(known), str(value)
+    found = get_close_matches(part, names, 1) or [name for name in names if len(part) > 2 and part in name]
     return found[0] if found else None
 
 

@@ -189,7 +189,7 @@ def test_verify(store: ShardStore, capsys: pytest.CaptureFixture[str]) -> None:
         (["ingest", "synthetic", "rows", "--nodes", "3"], "rows is not of the form KEY=VALUE."),
         (
             ["ingest", "synthetic", "row=3", "--nodes", "3"],
-            "row is not an option of synthetic; did you mean rows? "
+            "row is not an option of synthetic. Did you mean rows? "
             "Options: rows, features, density, condition, seed, task, noise.",
         ),
         (["inspect", "x", "--jsn"], "--jsn is not known; did you mean --json?"),

@@ -40,10 +40,10 @@ def test_paths(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         (
             "synthetic",
             {"row": "5"},
-            "row is not an option of synthetic; did you mean rows? "
+            "row is not an option of synthetic. Did you mean rows? "
             "Options: rows, features, density, condition, seed, task, noise",
         ),
-        ("rcv1_like", {"zzz": "5"}, "zzz is not an option of rcv1_like; options: rows, features, nonzeros, seed"),
+        ("rcv1_like", {"zzz": "5"}, "zzz is not an option of rcv1_like. Options: rows, features, nonzeros, seed"),
         ("synthetic", {"rows": "many"}, "rows=many is not an integer"),
         ("synthetic", {"rows": "1.5"}, "rows=1.5 is not an integer"),
         ("synthetic", {"rows": "inf"}, "rows=inf is not an integer"),
@@ -64,5 +64,5 @@ def test_refused_option_of_a_file(tmp_path: Path) -> None:
     (tmp_path / "x.svm").write_text("1 1:1")
     with pytest.raises(InputError, match=r"index_base=2 is not known; use one of 0, 1$"):
         open_source(str(tmp_path / "x.svm"), {"index_base": "2"})
-    with pytest.raises(InputError, match=r"threads is not an option of .*; options: index_base, features$"):
+    with pytest.raises(InputError, match=r"threads is not an option of .*\. Options: index_base, features$"):
         open_source(str(tmp_path / "x.svm"), {"threads": "2"})

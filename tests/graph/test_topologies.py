@@ -127,7 +127,7 @@ def test_ten_thousand_nodes(kind):
     [
         ({"kind": "rign", "n": 5}, ["graph=rign", "did you mean ring", "hypercube"]),
         ({"kind": "erdos_renyi", "n": 5, "sed": 1}, ["graph.sed", "Did you mean graph.seed", "p, seed"]),
-        ({"kind": "ring", "n": 5, "radius": 1}, ["graph.radius", "it has none"]),
+        ({"kind": "ring", "n": 5, "radius": 1}, ["graph.radius", "It has none"]),
         ({"kind": "ring", "n": 2}, ["nodes=2", "at least 3"]),
         ({"kind": "ring", "n": 0}, ["nodes=0"]),
         ({"kind": "ring", "n": 4.5}, ["nodes=4.5", "integer"]),

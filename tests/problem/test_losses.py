@@ -95,7 +95,7 @@ def test_saturated_logits_give_the_limits():
 def test_unknown_loss_names_the_allowed_ones():
     with pytest.raises(InputError, match=r"problem.loss=hinge .*smooth_hinge\? .*logistic, squared, smooth_hinge"):
         get_loss("hinge")
-    with pytest.raises(InputError, match="use one of: logistic, squared, smooth_hinge"):
+    with pytest.raises(InputError, match="use one of logistic, squared, smooth_hinge"):
         get_loss("xyz")
 
 

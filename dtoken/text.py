@@ -105,16 +105,16 @@ def duration(seconds: float) -> str:
 
 
 def show_bytes(size: float) -> str:
-    """Bytes.
+    """Bytes, a tenth of a megabyte at least.
 
     Examples
     --------
     >>> show_bytes(189_000_000), show_bytes(2.5e9), show_bytes(40_000)
-    ('189 MB', '2.5 GB', '0.04 MB')
+    ('189 MB', '2.5 GB', '0.1 MB')
     """
     if size >= 1e9:
         return f"{size / 1e9:.3g} GB"
-    return f"{size / 1e6:,.0f} MB" if size >= 1e7 else f"{size / 1e6:.2g} MB"
+    return f"{size / 1e6:,.0f} MB" if size >= 1e6 else f"{max(size / 1e6, 0.1):.2g} MB"
 
 
 def plural(number: int, noun: str) -> str:

@@ -188,7 +188,7 @@ def test_cfg_job_says_what_memory_the_run_needs(dtoken: Dtoken) -> None:
     """On standard error: standard output is the configuration alone."""
     said = dtoken("--cfg", "job", "engine.memory=20MB")
     assert said.status == 0
-    assert said.err.startswith("memory     20 MB: 0 MB state, ")
+    assert said.err.startswith("memory     20 MB: 0.1 MB state, ")
     assert yaml.safe_load(said.out)["engine"]["memory"] == "20MB"
     said = dtoken("--cfg", "job", "engine.memory=1MB")
     assert (said.status, yaml.safe_load(said.out)["nodes"]) == (2, 4)

@@ -268,7 +268,7 @@ def test_result_is_typed_and_plots(tmp_path: Path) -> None:
     assert result.constants["kappa"] > 1
     ax = result.plot("jumps")
     assert ax.get_yscale() == "log"
-    assert ax.get_xlabel() == "jumps of tokens"
+    assert ax.get_xlabel() == "communications (jumps)"
     (line,) = ax.get_lines()
     positive = result.trajectory[result.trajectory.suboptimality > 0]
     assert np.array_equal(np.asarray(line.get_xdata()), positive.jumps.to_numpy())

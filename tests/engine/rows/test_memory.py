@@ -233,7 +233,7 @@ def test_a_peak_is_never_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_budget_that_is_too_small_is_refused_before_any_work(tmp_path: Path, tiny_buffers: None) -> None:
-    with pytest.raises(InputError, match=r"of the 0 MB budget\. Use engine\.memory>="):
+    with pytest.raises(InputError, match=r"of the 0.1 MB budget\. Use engine\.memory>="):
         run(tmp_path, engine={"memory": 1000}, directory=tmp_path / "run")
     assert not (tmp_path / "run").exists() or not list((tmp_path / "run").iterdir())
     assert not list((tmp_path / "stores").glob("*.facts"))  # no constants, no optimum

@@ -16,7 +16,7 @@ from dtoken.data.ingest import ingest
 from dtoken.data.matrices import Npz
 from dtoken.data.partition import Partition
 from dtoken.data.store import ShardStore
-from dtoken.engine.loop.run import Stop
+from dtoken.engine.loop.settings import Stop
 from dtoken.errors import InputError
 from tests.engine.loop.test_resume import assert_same, go
 from tests.engine.small import setup, small_shards

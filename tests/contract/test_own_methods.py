@@ -9,6 +9,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import numpy as np
+import pandas as pd
 import pytest
 
 import dtoken
@@ -17,9 +19,11 @@ from dtoken.algorithms.base import never
 from dtoken.cli.run import main
 from dtoken.compiled import _CacheFile
 from dtoken.engine.events.executor import executor
+from dtoken.testing import check_method
 from tests.conftest import ROOT
 
-BLOCKS = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "add-a-method.md").read_text(), re.DOTALL)
+PAGE = (ROOT / "docs" / "add-a-method.md").read_text()
+BLOCKS = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
 
 
 def load(file: Path) -> ModuleType:
@@ -34,10 +38,22 @@ def load(file: Path) -> ModuleType:
 
 @pytest.fixture(scope="module")
 def my_methods(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ModuleType]:
-    file = tmp_path_factory.mktemp("mine") / "my_methods.py"
-    file.write_text(BLOCKS[0])
-    yield load(file)
-    del sys.modules["my_methods"]
+    yield from saved("my_methods", BLOCKS[0], tmp_path_factory.mktemp("mine"))
+
+
+@pytest.fixture(scope="module")
+def sampled(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ModuleType]:
+    yield from saved("sampled", BLOCKS[1], tmp_path_factory.mktemp("sampled"))
+
+
+def saved(name: str, text: str, folder: Path) -> Iterator[ModuleType]:
+    """A file of the page, where worker processes find it, too."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(folder)
+        file = folder / f"{name}.py"
+        file.write_text(text)
+        yield load(file)
+        del sys.modules[name]
 
 
 @pytest.fixture
@@ -51,9 +67,43 @@ def command(*words: str) -> int:
     return main(["data.rows=60", "data.features=4", "nodes=4", "problem.sigma=0.1", "hydra.run.dir=run", *words])
 
 
-def test_the_page_has_a_method_and_its_check(my_methods: ModuleType, here: Path) -> None:
-    assert len(BLOCKS) == 2
-    exec(BLOCKS[1], {})
+def test_the_page_has_methods_and_their_checks(
+    my_methods: ModuleType, here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    _, _, check, replay = BLOCKS
+    exec(check, {})
+    shown = re.search(r"```text\n(members.*?)```", PAGE, re.DOTALL)
+    assert shown
+    assert capsys.readouterr().out == shown[1]
+    exec(replay, {})
+
+
+def test_a_visit_with_a_sample_keeps_the_contract(sampled: ModuleType, here: Path) -> None:
+    check_method(sampled.SampledSAGA)
+
+
+def test_a_visit_with_a_sample_is_what_its_formulas_say(sampled: ModuleType, here: Path) -> None:
+    """Its log, in plain numpy, on rows of which some are empty."""
+    file = Path("rows.svm")
+    rng = np.random.default_rng(5)
+    A = rng.standard_normal((40, 3)) * (np.arange(40) % 5 > 0)[:, None]
+    y = np.where(rng.random(40) < 0.5, 1.0, -1.0)
+    features = [" ".join(f"{j}:{value!r}" for j, value in enumerate(a.tolist(), 1) if value) for a in A]
+    file.write_text("".join(f"{label:g} {row}\n" for label, row in zip(y, features, strict=True)))
+    result = dtoken.run(
+        {"kind": "svmlight", "path": str(file)}, 4, sampled.SampledSAGA(), "ring", sigma=0.1,
+        partition={"kind": "contiguous"}, stop={"jumps": 300}, record={"events": True}, directory="run",
+    )  # fmt: skip
+    n, m, sigma, s = 4, 10, 0.1, result.summary["constants"]["step"]
+    assert s == pytest.approx(1 / (3 * (0.25 * (A**2).sum(axis=1).max() + sigma)))
+    x, mean, g = np.zeros(3), np.zeros(3), np.zeros(40)
+    events = pd.read_parquet("run/events.parquet")
+    for node, sample in zip(events.node, events["sample"], strict=True):
+        a, label, j = A[node * m + sample], y[node * m + sample], node * m + sample
+        u = -label / (1 + np.exp(label * (a @ x))) - g[j]
+        x, mean = x - s * (0.8 * u * a + mean + sigma * x), mean + u * a / (m * n)
+        g[j] += u
+    np.testing.assert_allclose(result.tokens[0], x, rtol=1e-9)
 
 
 def test_it_runs_from_the_command_line_to_the_optimum(my_methods: ModuleType, here: Path) -> None:

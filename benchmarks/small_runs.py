@@ -1,8 +1,16 @@
-"""Where the time of a small run goes: the code of a worker in this process, its parts timed one inside another."""
+"""Where the time of a small run of a sweep goes, and what a checkpoint takes.
+
+    python benchmarks/small_runs.py [--size full] [--json FILE]
+
+Parts of a run are timed one inside another in this process, by the code that runs in a worker; they are processor time.
+Of several checkpoints the middle one counts.
+"""
 
 import os
 import secrets
+import statistics
 import sys
+import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -11,6 +19,17 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
+from common import Figures, arguments
+
+ROOT = Path(__file__).resolve().parent.parent
+COMMON = [
+    "+experiment=quickstart",
+    "problem.sigma=1e-3",
+    "data=svmlight",
+    f"data.path={ROOT}/dtoken/data/embedded/tiny.svm.xz",
+    "partition.kind=shuffled",
+]
+MANY = ["algorithm=tvr", "graph=complete,ring"]  # their runs iterate for about 0.05 s
 WARM = 4  # runs that load kernels and modules first
 
 # what is told apart: functions by where they are looked up
@@ -66,7 +85,6 @@ class Clock:
 
 def parts_of_a_run(folder: Path, words: Sequence[str], runs: int) -> dict[str, float]:
     """Seconds of processor time that each part of a run takes on average."""
-    sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
     from hydra.utils import get_object
 
     from dtoken.cli.run import main
@@ -77,7 +95,8 @@ def parts_of_a_run(folder: Path, words: Sequence[str], runs: int) -> dict[str, f
 
     def in_this_process(sweep: Any, manifest: Any, plan: Any) -> dict[int, Any]:
         token = secrets.token_hex(6)
-        _worker.STATIONS[token] = _worker.Station(token, _worker.pack(sweep.context, sweep.task, {}))
+        station: Any = _worker.Station(token, _worker.pack(sweep.context, sweep.task, {}))
+        station.setup(None)  # there is no worker
         for number, job in enumerate(plan.todo):
             if number == WARM:
                 clock.own.clear()
@@ -99,3 +118,52 @@ def parts_of_a_run(folder: Path, words: Sequence[str], runs: int) -> dict[str, f
             for each in reversed(patches):
                 each.stop()
     return {part: clock.own[part] / runs for part in PARTS}
+
+
+def checkpoint(folder: Path, times: int, **settings: Any) -> tuple[float, float]:
+    """Seconds that the middle one of several checkpoints of a run takes, on the wall and of the processor."""
+    import dtoken
+    from dtoken.engine.loop.keeping import Keeper
+
+    taken: list[tuple[float, float]] = []
+    save = Keeper._save
+
+    def timed(keeper: Keeper) -> None:
+        began, spent = time.perf_counter(), time.process_time()
+        save(keeper)
+        taken.append((time.perf_counter() - began, time.process_time() - spent))
+
+    more: dict[str, Any] = {"stop": {"passes": float(times)}, "record": {"every_passes": 1.0}, "threads": 1}
+    with patch.object(Keeper, "_save", timed):
+        dtoken.run(**settings, **more, algorithm="tvr", checkpoint={"every": 1}, directory=folder / f"{len(settings)}")
+    return statistics.median(wall for wall, _ in taken), statistics.median(spent for _, spent in taken)
+
+
+def main() -> None:
+    options = arguments(__doc__)
+    full = options.size == "full"
+    figures = Figures(options)
+    sys.path.insert(0, str(ROOT))
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        os.environ["DTOKEN_STORE"] = str(folder / "stores")
+        parts = parts_of_a_run(folder, [*COMMON, *MANY], 40 if full else 6)
+        whole = sum(parts.values())
+        figures.add("a small run in a worker", whole * 1e3, "ms")
+        for part, seconds in sorted(parts.items(), key=lambda entry: -entry[1]):
+            figures.add(part, seconds * 1e3, f"ms, {seconds / whole:.0%}")
+        small = {"data": {"kind": "svmlight", "path": f"{ROOT}/dtoken/data/embedded/tiny.svm.xz"}, "nodes": 9}
+        wall, spent = checkpoint(folder, 20, **small, sigma=1e-3)
+        figures.add("a checkpoint of such a run, until it is on disk", wall * 1e3, "ms")
+        figures.add("of it, this process", spent * 1e3, "ms of processor", at_most=2)
+        rows = 196_820 if full else 2_000
+        large = {"data": {"kind": "rcv1_like", "rows": rows}, "nodes": 20, "sigma": 1e-3, "seed": 1}
+        wall, spent = checkpoint(folder, 5, **large)
+        size = (folder / f"{len(large)}" / "checkpoint.bin").stat().st_size
+        figures.add(f"a checkpoint at the paper's size, {size / 1e6:.0f} MB", wall * 1e3, "ms")
+        figures.add("of that, this process", spent * 1e3, "ms of processor")
+    figures.show()
+
+
+if __name__ == "__main__":
+    main()

@@ -22,7 +22,7 @@ from typing import Any
 HERE = Path(__file__).parent
 PAGE = HERE.parent / "docs" / "performance.md"
 KEPT = HERE / "figures.json"
-NAMES = ("ingest", "events", "accuracy", "hops", "scaling", "sweep", "workers", "out_of_core", "report")
+NAMES = ("ingest", "events", "accuracy", "hops", "scaling", "sweep", "small_runs", "workers", "out_of_core", "report")
 WORSE = 4 / 3  # machines are noisy: less than this says nothing
 Run = Mapping[str, Any]  # what a benchmark writes: size, machine, date, figures
 

@@ -1,9 +1,9 @@
-"""Sweeps of real runs: small ones by the hundred, the demo, and where their time goes; the launcher beside Hydra's own.
+"""Sweeps of real runs: small ones by the hundred, and the demo; the launcher beside Hydra's own.
 
     python benchmarks/sweep.py [--size full] [--json FILE]
 
 Runs are `dtoken -m` on the embedded dataset, on two workers. Kernels are compiled before, except where the figure says
-so. Parts of a run are measured in this process, by the code that runs in a worker.
+so; small_runs.py tells where the time of one goes.
 """
 
 import json
@@ -16,19 +16,9 @@ import time
 from pathlib import Path
 
 from common import Figures, arguments
-from small_runs import parts_of_a_run
+from small_runs import COMMON, MANY, ROOT
 
-ROOT = Path(__file__).resolve().parent.parent
-DATA = ROOT / "dtoken/data/embedded/tiny.svm.xz"
 DTOKEN = [sys.executable, "-m", "dtoken.cli.run", "-m"]
-COMMON = [
-    "+experiment=quickstart",
-    "problem.sigma=1e-3",
-    "data=svmlight",
-    f"data.path={DATA}",
-    "partition.kind=shuffled",
-]
-MANY = ["algorithm=tvr", "graph=complete,ring"]  # their runs iterate for about 0.05 s
 APP = """
 import resource, sys, time
 import hydra
@@ -143,10 +133,6 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         real_runs(figures, folder, 200 if full else 20, 3 if full else 1)
-        parts = parts_of_a_run(folder, [*COMMON, *MANY, f"data.store={folder}/stores"], 40 if full else 6)
-        whole = sum(parts.values())
-        for part, seconds in parts.items():
-            figures.add(f"a small run in a worker: {part}", seconds * 1e3, f"ms, {seconds / whole:.0%}")
         checked(figures, folder, 200 if full else 20, 2000 if full else 60)
         launchers(figures, folder, full)
     figures.show()

@@ -42,15 +42,24 @@ def settings(algorithm: str, seed: int, graph: str, tokens: int = 1, **more: Any
     return made | {"stop": {"suboptimality": 1e-3}, "time": {"tau_comm": 1000.0}, "data": {"kind": "made"}}
 
 
-def add(sweep: Path, jumps: float, algorithm: str, seed: int = 0, graph: str = "complete", **more: Any) -> None:
+def add(
+    sweep: Path,
+    jumps: float,
+    algorithm: str,
+    seed: int = 0,
+    graph: str = "complete",
+    status: str = "done",
+    **more: Any,
+) -> None:
     folder = sweep / str(len(list(sweep.iterdir())))
-    write_run(folder, settings(algorithm, seed, graph, **more), trajectory(jumps), algorithm=algorithm)
+    write_run(folder, settings(algorithm, seed, graph, **more), trajectory(jumps), algorithm=algorithm, status=status)
 
 
 def test_what_the_middle_seed_needs_to_stay_below_counts(workflow: dict[str, ModuleType], tmp_path: Path) -> None:
     for seed, jumps in enumerate((50, 10, 20)):
         add(tmp_path, jumps, "tvr", seed, tokens=4)
     add(tmp_path, 7, "gd", allreduce="ring")
+    add(tmp_path, 9, "token", status="running")
     curves = workflow["curves"].load_curves(tmp_path)
     assert curves.accuracy == 1e-3
     assert curves.names("complete") == ["TVR, K=4", "GD, ring"]

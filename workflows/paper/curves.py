@@ -24,6 +24,7 @@ NAMES = {
 }
 FROM_LOCAL = {"TVR, K=1": "TVR, K=1, local start", "TVR, K=4": "TVR, K=4, local start"}
 GRAPHS = ("complete", "ring")
+ENDED = ("done", "diverged")  # what a run that is still going needs is not known
 
 
 @dataclass(frozen=True)
@@ -67,7 +68,7 @@ def load_curves(sweep: Path, tau_comm: float | None = None) -> Curves:
         config, algorithm = summary["config"], summary["config"]["algorithm"]
         variant = algorithm.get("tokens", algorithm.get("allreduce"))
         key = (summary["algorithm"], variant)
-        if key not in NAMES or config["time"]["tau_comm"] != wanted:
+        if key not in NAMES or config["time"]["tau_comm"] != wanted or summary["status"] not in ENDED:
             continue
         curve = NAMES[key] if algorithm.get("start", "zero") == "zero" else FROM_LOCAL[NAMES[key]]
         trajectory = results.trajectories[results.trajectories["run"] == name].reset_index(drop=True)

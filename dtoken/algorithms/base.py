@@ -56,7 +56,7 @@ class SingleRows:
         return np.zeros_like(facts.rows)
 
     def margins(self, c: Arrays, nodes: Arrays) -> Vector | None:
-        """None are kept."""
+        """This method keeps no margins."""
         return None
 
 
@@ -357,7 +357,7 @@ class TokenMethod(Walking, SmoothMethod):
         return facts.walk.stationary if self.jumps == "proved" else facts.walk.visit_law(self.fixed_jumps(facts))
 
     def jumps_per_visit(self, c: Arrays, facts: Facts) -> int:
-        """N."""
+        """N, how often a token jumps before it visits."""
         if self.jumps != "proved" or facts.walk.iid:
             return self.fixed_jumps(facts)
         eps = allowed_deviation(c.rate) * float(facts.walk.stationary.min())

@@ -144,5 +144,5 @@ class DVR(Starting, SamplingMethod, Messenger):
         """Messages are written before they are read."""
 
     def models(self, c: DualGossip, nodes: Nodes, tokens: Messages, t: float) -> Models:
-        """The nodes."""
+        """The models of the nodes; there are no tokens."""
         return Models(nodes.theta.copy(), nodes.theta.copy())

@@ -86,10 +86,10 @@ class EXTRA(InBlocks, AveragingMethod):
         return self.promised(min(c.step * c.sigma, c.gap / 2), basis)
 
     def states(self, c: Averaging, rows: HostedRows) -> tuple[Nodes, Messages]:
-        """All zero."""
+        """Models and gradients, all zero."""
         x, before, g, mixed = (np.zeros((len(rows.w), rows.d)) for _ in range(4))
         return Nodes(x, before, g, mixed), Messages(np.zeros((c.n, rows.d)))
 
     def models(self, c: Averaging, nodes: Nodes, tokens: Messages, t: float) -> Models:
-        """The nodes."""
+        """The models of the nodes; there are no tokens."""
         return Models(nodes.x.copy(), nodes.x.copy())

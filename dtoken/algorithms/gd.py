@@ -141,7 +141,7 @@ class GD(InBlocks, RoundMethod):
         return (*super().notes(c, facts), note)
 
     def states(self, c: Descent, rows: HostedRows) -> tuple[Nodes, Tokens]:
-        """theta = 0."""
+        """The model that all nodes share, at zero."""
         theta, g, total = (np.zeros((len(rows.w), rows.d)) for _ in range(3))
         K = len(self.token_start(c.n))
         return Nodes(theta, g, total, np.zeros(len(rows.w), np.int64)), Tokens(np.zeros((K, rows.d)), np.full(K, c.n))
@@ -152,5 +152,5 @@ class GD(InBlocks, RoundMethod):
             add_gradient(rows, i, rows.first[i], rows.first[i + 1], nodes.theta[i], nodes.g[i])
 
     def models(self, c: Descent, nodes: Nodes, tokens: Tokens, t: float) -> Models:
-        """The nodes."""
+        """The models of the nodes; there are no tokens."""
         return Models(nodes.theta.copy(), nodes.theta.copy())

@@ -95,17 +95,17 @@ class NIDS(AveragingMethod):
         return averaging_bound(facts.n, c.step, c.gap, start, gradients, self.objective_smoothness(facts))
 
     def states(self, c: Averaging, rows: HostedRows) -> tuple[Nodes, Messages]:
-        """x^0 = 0."""
+        """All models are zero: x^0 = 0."""
         nodes = Nodes(*(np.zeros((len(rows.w), rows.d)) for _ in range(5)))
         return nodes, Messages(np.zeros((c.n, rows.d)))
 
     def begin(self, c: Averaging, rows: HostedRows, nodes: Nodes) -> None:
-        """x^1."""
+        """The first gradient step: x^1."""
         for i in np.flatnonzero(np.diff(rows.first)).tolist():
             node_gradient(rows, i, c.sigma, nodes.before[i], nodes.g_before[i])
             nodes.x[i] = -c.step * nodes.g_before[i]
             node_gradient(rows, i, c.sigma, nodes.x[i], nodes.g[i])
 
     def models(self, c: Averaging, nodes: Nodes, tokens: Messages, t: float) -> Models:
-        """The nodes."""
+        """The models of the nodes; there are no tokens."""
         return Models(nodes.x.copy(), nodes.x.copy())

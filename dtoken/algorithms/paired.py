@@ -46,15 +46,15 @@ class Paired(Starting):
         return Dual(nodes.pair[:, :, 0], nodes.sample[:, 3], nodes.sample[:, 1], c.sigma_t, 2 * c.sigma_t)
 
     def put_tokens(self, c: Accelerated, tokens: Tokens, models: Vector) -> None:
-        """x = v."""
+        """Begin with both copies equal: x = v."""
         tokens.x[...] = tokens.v[...] = c.sigma_t * models
 
     def models(self, c: Accelerated, nodes: Nodes, tokens: Tokens, t: float) -> Models:
-        """x / sigma~."""
+        """The primal models that belong to the dual ones: x / sigma~."""
         x_nodes, x_tokens = relaxed(c.rho, nodes, tokens, t)
         return Models(x_nodes / c.sigma_t, x_tokens / c.sigma_t)
 
 
 def _same_slopes(nodes: Nodes, first: int, stop: int) -> None:
-    """gx = gv."""
+    """Whether both copies have the same slopes: gx = gv."""
     nodes.sample[first:stop, 0] = nodes.sample[first:stop, 1]

@@ -109,7 +109,7 @@ class Starting:
         self.put_tokens(c, tokens, origin.tokens)
 
     def margins(self, c: Arrays, nodes: Arrays) -> Vector | None:
-        """z_ij."""
+        """The margins z_ij at which the rows begin."""
         return self.dual(c, nodes).z
 
 

@@ -111,13 +111,13 @@ class Walkman(VisitMethod):
             raise InputError(f"algorithm.inner={self.inner}, but a proximal update needs at least one Newton step")
 
     def constants(self, facts: Facts) -> Lagrangian:
-        """beta."""
+        """The penalty beta."""
         L_b = self.batch_smoothness(facts)
         beta = {"safe": 2.0, "paper": 1.0}[self.beta] * (L_b + facts.sigma) if isinstance(self.beta, str) else self.beta
         return Lagrangian(facts.n, facts.sigma, L_b, beta, self.mode == "proximal", self.inner)
 
     def promise(self, c: Lagrangian, facts: Facts) -> Promise:
-        """Without a rate."""
+        """Convergence is proved without a rate."""
         return Promise(None, "no rate: linear convergence is proved for least squares only")
 
     def notes(self, c: Lagrangian, facts: Facts) -> tuple[str, ...]:
@@ -132,13 +132,13 @@ class Walkman(VisitMethod):
         )
 
     def states(self, c: Lagrangian, rows: HostedRows) -> tuple[Nodes, Tokens]:
-        """All zero."""
+        """Models, multipliers and the token, all zero."""
         hosted = len(rows.w)
         nodes = Nodes(np.zeros((hosted, rows.d)), np.zeros((hosted, rows.d)), np.zeros(hosted, np.int64))
         return nodes, Tokens(np.zeros((1, rows.d)))
 
     def models(self, c: Lagrangian, nodes: Nodes, tokens: Tokens, t: float) -> Models:
-        """y_i and x."""
+        """The model y_i of each node, and x of the token."""
         failure = None
         if nodes.failed.any():
             failure = (

@@ -69,7 +69,7 @@ def _convergence(study: Study) -> dict[str, Callable[[], "Figure"]]:
 
 
 def _panels(study: Study, value: Any) -> "Figure":
-    """Four panels."""
+    """The four panels of the paper's figure."""
     facet, focus = study.sweep.facet, study.sweep.focus
     figure = _figure(3.0)
     panels = figure.subplots(2, 2, sharey=True)

@@ -97,7 +97,7 @@ class Clock(NamedTuple):
 
     @property
     def events(self) -> int:
-        """All events."""
+        """How many events have happened, of all kinds."""
         return int(self.counts[0])
 
     @property

@@ -47,7 +47,7 @@ class Status:
     eta: float | None
 
     def as_dict(self) -> dict[str, Any]:
-        """For scripts."""
+        """The status as a dictionary, for scripts."""
         jobs = [asdict(job) | {"progress": self.progress.get(job.index)} for job in self.jobs]
         return {
             "directory": str(self.directory),
@@ -58,7 +58,7 @@ class Status:
         }
 
     def lines(self) -> list[str]:
-        """For a person."""
+        """The status in lines of text, for a person."""
         line = in_words(counted(self.jobs), len(self.jobs))
         found = [line if self.eta is None else f"{line}   ETA {clock(self.eta)}"]
         swept = swept_keys([job.overrides for job in self.jobs])

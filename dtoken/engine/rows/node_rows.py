@@ -85,7 +85,7 @@ class NodeRows:
         return np.asarray(rows.w[:, None] * compensated_sums(totals))
 
     def close(self) -> None:
-        """End reading."""
+        """Stop reading ahead, and let go of the files."""
         if self.pieces is not None:
             self.pieces.close()
 

@@ -39,7 +39,7 @@ def table_bytes(unit: int) -> float:
 
 
 def unit_rows(method: Method) -> int:
-    """Rows of a unit."""
+    """How many rows are read and kept together."""
     return method.blocks.rows if method.draws_samples else getattr(method, "block_rows", OF_NODES)
 
 

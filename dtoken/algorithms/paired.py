@@ -56,5 +56,5 @@ class Paired(Starting):
 
 
 def _same_slopes(nodes: Nodes, first: int, stop: int) -> None:
-    """Whether both copies have the same slopes: gx = gv."""
+    """Give both copies the same slopes: gx = gv."""
     nodes.sample[first:stop, 0] = nodes.sample[first:stop, 1]

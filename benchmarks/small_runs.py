@@ -37,13 +37,13 @@ PARTS = {
     "the launcher: lock, records, log": ["hydra_dask.worker.run_task"],
     "Hydra: configuration, logging, .hydra": ["hydra_dask.worker.run_job"],
     "settings from the configuration": ["dtoken.config.hydra.settings_to_run"],
-    "preparing: store, facts, optimum, graph": ["dtoken.session.prepare.prepare_run"],
+    "preparing: store, facts, optimum, graph": ["dtoken.session.execute.prepare_run"],
     "reading the rows": ["dtoken.engine.local.NodeRows"],
     "iterations, with drawing events": ["dtoken.session.execute.run"],
     "measuring at record points": ["dtoken.engine.local.LocalEngine.measure", "dtoken.engine.loop.run.record"],
-    "summary.json, twice": ["dtoken.session.files.write_summary"],
-    "trajectory.parquet": ["dtoken.session.files.write_trajectory"],
-    "result.zarr": ["dtoken.session.files.write_result"],
+    "summary.json, twice": ["dtoken.session.account.write_summary"],
+    "trajectory.parquet": ["dtoken.session.account.write_trajectory"],
+    "result.zarr": ["dtoken.session.account.write_result"],
     "the rest: header, theory, provenance, closing lines": ["dtoken.session.execute.carry_out"],
 }
 
@@ -117,6 +117,8 @@ def parts_of_a_run(folder: Path, words: Sequence[str], runs: int) -> dict[str, f
         finally:
             for each in reversed(patches):
                 each.stop()
+    if lost := [part for part in PARTS if not clock.own[part]]:
+        raise SystemExit(f"{lost[0]}: {', '.join(PARTS[lost[0]])} was never called; it has another place now")
     return {part: clock.own[part] / runs for part in PARTS}
 
 

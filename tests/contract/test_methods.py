@@ -127,7 +127,7 @@ def test_seeds_out_of_range_are_refused(seed: int) -> None:
 
 
 def test_unknown_methods_are_refused() -> None:
-    with pytest.raises(InputError, match=r"algorithm=tvrr is not known\. Did you mean tvr\?"):
+    with pytest.raises(InputError, match=r"algorithm=tvrr is not known; did you mean tvr\?"):
         method_class("tvrr")
     with pytest.raises(InputError, match="cannot be imported"):
         method_class("no.such.Method")

@@ -82,7 +82,7 @@ def run(
     engine
         ``local``, ``dask``, or its keys such as ``{"kind": "dask", "attempts": 3}``.
     threads
-        Threads of the local engine; None: one per processor.
+        Threads of the local engine; None: one per processor, or one where steps are too short to share.
     cluster
         For the Dask engine: ``local``, ``slurm``, ..., or keys such as ``{"kind": "local", "workers": 4}``; None: the
         cluster of the client that this process has already, else two workers on this machine.

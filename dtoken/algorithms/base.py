@@ -194,11 +194,14 @@ class SamplingMethod(SmoothMethod):
         """Whether nodes go through their samples in order."""
         return self.sampling == "permuted"
 
+    @property
+    def bucket(self) -> int:
+        """How many samples that follow each other in the data a node uses one after the other."""
+        return max(1, self.bucket_rows // self.blocks.rows) if self.permuted else 1
+
     def order(self, facts: Facts) -> Order | None:
         """In which order, if they do."""
-        if not self.permuted:
-            return None
-        return Order(facts.samples, max(1, self.bucket_rows // self.blocks.rows))
+        return Order(facts.samples, self.bucket) if self.permuted else None
 
     def promised(self, rate: float, basis: str, paper_rate: float | None = None) -> Promise:
         """Theorems have independent draws."""

@@ -151,7 +151,8 @@ def _read_seconds(experiment: Experiment, node: int) -> float:
         pieces = 2 * -(-nonzeros // cache.piece)
         whole = not method.draws_samples
         parts = np.array_split(units, pieces) if whole else [units[k::pieces] for k in range(pieces)]
-        return min(_loading(cache, part) for part in parts[:REPEATS]) * (len(units) if whole else 1)
+        steps = 1 / len(units) if whole else cache.unit / cache.rows.block  # that a unit serves
+        return min(_loading(cache, part) for part in parts[:REPEATS]) / steps
     finally:
         cache.close()
 

@@ -190,7 +190,9 @@ def cut(
         totals = np.concatenate([[0], np.cumsum(cache.sizes(np.arange(cache.first[-1])))])
         entries = np.diff(totals[cache.first])
     used = np.full(events.size, -1)
-    tables = _Tables(cache.rows.first, cache.rows.block, cache.first, cache.begin, cache.end, entries)
+    shared = cache.unit > cache.rows.block  # several samples, so a piece may use a unit more than once
+    seen = np.full(len(cache.begin) if shared else len(entries), -1)
+    tables = _Tables(cache.rows.first, cache.unit, cache.first, cache.begin, cache.end, entries, seen)
     ends = _ends(events, slot, samples, tables, computes_on_visit(method), cache.piece, used)
     for start, end in pairwise([0, *ends.tolist()]):
         yield Piece(events.between(start, end), used[start:end])
@@ -211,11 +213,12 @@ class _Tables(NamedTuple):
     """What is known of the hosted rows, in memory or not."""
 
     first: NDArray[np.int64]  # (hosted + 1,) first row of each node
-    block: int  # rows of a sample
+    unit: int  # rows of a unit
     first_unit: NDArray[np.int64]  # (hosted + 1,) first unit of each node
     begin: NDArray[np.int64]  # (units,) where a unit lies; with the next, its size
     end: NDArray[np.int64]  # (units,)
     entries: NDArray[np.int64]  # (hosted,) of each node, if steps use all its rows; else (0,)
+    seen: NDArray[np.int64]  # (units or hosted,) the last piece that used it; (0,): no piece uses anything twice
 
 
 @compiled
@@ -223,9 +226,8 @@ def _ends(
     events: Any, slot: Any, samples: Any, tables: Any, visits_compute: bool, limit: int, used: Any
 ) -> NDArray[np.int64]:
     """Where pieces end; writes what each event uses."""
-    first, block, first_unit, begin, end, entries = tables
+    first, rows, first_unit, begin, end, entries, seen = tables
     ends, count, total = np.empty(len(events.kind) + 1, np.int64), 0, 0
-    seen = np.full(len(entries), -1)  # the last piece that used all rows of the node
     for event in range(len(events.kind)):
         kind, i = events.kind[event], slot[events.node[event]]
         if i < 0 or kind in (MOVE, MEET):
@@ -234,18 +236,20 @@ def _ends(
             row = row_of(samples, first, i, events.draw[event])
             if row < 0:
                 continue
-            unit = first_unit[i] + (row - first[i]) // block
-            used[event], size = unit, abs(end[unit] - begin[unit])
+            thing = first_unit[i] + (row - first[i]) // rows
+            size = abs(end[thing] - begin[thing])
         elif kind == LOCAL or visits_compute:
-            used[event], size = i, entries[i] if seen[i] != count else 0
+            thing, size = i, entries[i]
         else:
+            continue
+        used[event] = thing
+        if len(seen) > 0 and seen[thing] == count:
             continue
         if total + size > limit:
             ends[count], total = event, 0
             count += 1
-            size = size if len(entries) == 0 else entries[i]
-        if len(entries) > 0:
-            seen[i] = count
+        if len(seen) > 0:
+            seen[thing] = count
         total += size
     ends[count] = len(events.kind)
     return ends[: count + 1]

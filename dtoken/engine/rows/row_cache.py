@@ -1,12 +1,12 @@
 """The rows of the hosted nodes in a fixed amount of memory: what is needed next is there, what is needed last is not.
 
-Work comes in pieces, each with a set of rows that it needs (`pieces`). Rows that are always used together, those of a
-sample, are brought in and dropped together, as one unit. Memory is one arena in equal parts that take turns: the units
-that piece p lacks go into part p mod parts, from which those are dropped whose next use, as far as the schedule is
-known, is farthest away; what stays moves together. Units of the piece that lie in the part whose turn is next are
-copied over, because that part changes while the piece is at work. So bytes that change while a piece is at work are
-none of its own, and the tables that say where everything is (``rows.start``, ``rows.stop``) change only between two
-pieces (`Change`): compiled steps never notice. See docs/design/out-of-core.md.
+Work comes in pieces, each with a set of rows that it needs (`pieces`). Rows that are used together, those of a sample
+or of a bucket of samples (``sampling=permuted``), are brought in and dropped together, as one unit. Memory is one arena
+in equal parts that take turns: the units that piece p lacks go into part p mod parts, from which those are dropped
+whose next use, as far as the schedule is known, is farthest away; what stays moves together. Units of the piece that
+lie in the part whose turn is next are copied over, because that part changes while the piece is at work. So bytes that
+change while a piece is at work are none of its own, and the tables that say where everything is (``rows.start``,
+``rows.stop``) change only between two pieces (`Change`): compiled steps never notice. See docs/design/out-of-core.md.
 """
 
 from collections.abc import Sequence
@@ -39,8 +39,10 @@ def table_bytes(unit: int) -> float:
 
 
 def unit_rows(method: Method) -> int:
-    """How many rows are read and kept together."""
-    return method.blocks.rows if method.draws_samples else getattr(method, "block_rows", OF_NODES)
+    """How many rows are read and kept together: those of a sample, or of a bucket of samples that are used in order."""
+    if not method.draws_samples:
+        return int(getattr(method, "block_rows", OF_NODES))
+    return method.blocks.rows * int(getattr(method, "bucket", 1))
 
 
 class Change(NamedTuple):

@@ -31,7 +31,7 @@ from dtoken.data.store import DamagedStore, ShardStore
 from dtoken.engine.local import LocalEngine
 from dtoken.engine.rows import row_cache
 from dtoken.engine.rows.memory import Room
-from dtoken.engine.rows.row_cache import RowCache
+from dtoken.engine.rows.row_cache import RowCache, unit_rows
 from dtoken.problem.losses import get_loss
 from dtoken.schedule.events import Events
 from tests.conftest import Rows
@@ -241,7 +241,7 @@ def test_damage_anywhere_is_named(store: ShardStore, seed: int, tmp_path: Path) 
     node, name = chance.randrange(NODES), chance.choice(["data", "indices"])
     folder = case.shards.path / f"nodes/{node}/X/{name}/c"
     file = chance.choice(sorted(path for path in folder.iterdir() if path.name.isdigit()))
-    least = 2 * FEATURES * method.blocks.rows if method.draws_samples else 2 * max(store.node_nonzeros)
+    least = 2 * FEATURES * unit_rows(method) if method.draws_samples else 2 * max(store.node_nonzeros)
     room = Room(chance.randint(least, max(least, sum(store.node_nonzeros) // 3)), chance.random() < 0.5)
     arguments = (method, case.constants, case.shards, case.problem.loss, chance.randint(1, 3), room)
     with LocalEngine(*arguments) as engine:
@@ -328,3 +328,27 @@ def _damage(file: Path, kind: str) -> None:
         file.write_bytes(content)
     else:
         os.truncate(file, 8)
+
+
+def test_buckets_are_read_whole_and_once_an_epoch(store: ShardStore) -> None:
+    """However the samples of a bucket are spread over pieces of work: a few reads more where a piece ends in one."""
+    method, spans = TVR(sampling="permuted", bucket_rows=8), []
+    case = setup(store, method)
+    events = case.events(6000)
+    steps = np.count_nonzero(events.draw >= 0)
+    room = Room(sum(store.node_nonzeros) // 3)
+    with LocalEngine(method, case.constants, store, case.problem.loss, 1, room) as engine:
+        pieces = engine._node_rows.pieces
+        assert pieces is not None
+        cache, read = pieces.cache, pieces.cache._files.read
+
+        def counted(found: Any, *to: Any) -> None:
+            spans.append(len(found.node))
+            read(found, *to)
+
+        cache._files.read = counted  # type: ignore[method-assign]
+        before = cache.entries_read
+        happen(engine, events)
+        epochs = steps / sum(np.count_nonzero(np.diff(block.indptr)) for i in range(NODES) for block in store.blocks(i))
+        assert cache.entries_read - before < 1.1 * epochs * sum(store.node_nonzeros)
+    assert sum(spans) < 1.1 * steps / 8  # independent rows would be read one by one

@@ -55,9 +55,16 @@ class SingleRows:
         """What the initial state takes is not counted."""
         return np.zeros_like(facts.rows)
 
+    def begin(self, c: Arrays, rows: HostedRows, nodes: Arrays) -> None:
+        """The initial state does not depend on the rows."""
+
     def margins(self, c: Arrays, nodes: Arrays) -> Vector | None:
         """This method keeps no margins."""
         return None
+
+    def notes(self, c: Arrays, facts: Facts) -> tuple[str, ...]:
+        """Nothing."""
+        return ()
 
 
 NO_MARGINS: Mapping[str, str] = MappingProxyType(
@@ -160,9 +167,6 @@ class SmoothMethod(SingleRows):
             f"to {true:.3g}: the run may diverge; use algorithm.smoothness=batch, or a factor of at least {needed:.2g}",
         )
 
-    def begin(self, c: Arrays, rows: HostedRows, nodes: Arrays) -> None:
-        """The initial state does not depend on the rows."""
-
 
 @dataclass(frozen=True)
 class SamplingMethod(SmoothMethod):
@@ -255,8 +259,25 @@ def never(c: Any, rows: Any, nodes: Any, i: int, r: int, t: float) -> None:
     """A local step that does not happen: nodes only compute when a token is there."""
 
 
+class OneToken(Walking):
+    """A method with one token: only the node where it is computes, in ``visit``, with any of its rows."""
+
+    tokens: ClassVar[int] = 1
+    draws_samples = False
+    local = staticmethod(never)
+    meet = None
+
+    def law(self, c: Arrays, facts: Facts) -> Law:
+        """The token walks and never waits."""
+        return Law(1, 1.0, 0.0, np.full(facts.n, 1 / facts.n))
+
+    def weights(self, c: Arrays, L: Vector) -> Vector | None:
+        """The schedule draws no samples."""
+        return None
+
+
 @dataclass(frozen=True)
-class VisitMethod(Walking, SmoothMethod):
+class VisitMethod(OneToken, SmoothMethod):
     """A method with one token: only the node where it is computes, with all its data, in ``visit``.
 
     Parameters
@@ -265,23 +286,11 @@ class VisitMethod(Walking, SmoothMethod):
         As for all methods.
     """
 
-    tokens: ClassVar[int] = 1
-    draws_samples = False
     refuses = WHOLE_NODES
-    local = staticmethod(never)
-    meet = None
-
-    def law(self, c: Arrays, facts: Facts) -> Law:
-        """The token walks and never waits."""
-        return Law(1, 1.0, 0.0, np.full(facts.n, 1 / facts.n))
 
     def costs(self, facts: Facts) -> Costs:
         """A full gradient a visit."""
         return Costs(np.zeros(facts.n, np.int64), facts.rows)
-
-    def weights(self, c: Arrays, L: Vector) -> Vector | None:
-        """A visit uses all samples: none is drawn."""
-        return None
 
 
 @dataclass(frozen=True)

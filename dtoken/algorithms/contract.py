@@ -16,6 +16,10 @@ In methods with rounds of messages, token k is the message of node k: ``visit`` 
 of the hosted nodes (``HostedRows``): row r is ``data[start[r]:stop[r]]``, and rows may lie in any order. ``nodes`` and
 ``tokens`` are the states, NamedTuples of arrays whose first axis counts hosted nodes, rows of hosted nodes, or tokens;
 ``t`` is the event's time. Steps change the states in place.
+
+Steps that need chance make it from the event: ``event_key(c.seed, t)`` is a key that no other event has, and the same
+wherever the event happens; ``uniform``, ``normal``, ``below`` (`dtoken.schedule.random`) and orders of rows
+(`dtoken.schedule.permuted`) are functions of keys.
 """
 
 from collections.abc import Callable, Mapping
@@ -62,6 +66,9 @@ class Facts:
         Returns, (n,), what a function makes of each node's L_ij that are not 0.
     walk
         The walk of the tokens over the graph.
+    seed
+        Of the run, for steps that need chance (`dtoken.schedule.random`): such a method has it among its constants, as
+        ``seed``, an ``np.uint64``.
     """
 
     sigma: float
@@ -73,6 +80,7 @@ class Facts:
     batch_L: Callable[[], Vector]
     of_samples: Callable[[Callable[[Vector], float]], Vector]
     walk: Walk
+    seed: int = 0
 
     @property
     def n(self) -> int:

@@ -27,6 +27,7 @@ class Replayed:
     law: Law
     token_start: NDArray[np.int64]  # (K,) the tokens' first nodes
     p_comm: float | None = None  # of the run that was recorded, if the log says so
+    seed: int | None = None  # the same
 
     def segments(self, start: Start) -> Iterator[tuple[Events, Start]]:
         """Yield the events from ``start`` on, segment by segment."""
@@ -126,7 +127,7 @@ def open_log(path: Path, law: Law, rows: Sequence[int], kinds: Collection[int], 
         if facts.get(fact, ours) != ours:
             raise InputError(f"{name} was recorded with {key}={facts[fact]}, this run has {key}={ours}; use the same")
     start = np.array(facts.get("token_start", first_start(n, tokens).positions), np.int64)
-    log = Replayed(path, size, law, start, facts.get("p_comm"))
+    log = Replayed(path, size, law, start, facts.get("p_comm"), facts.get("seed"))
     sizes, positions = np.asarray(rows), start.copy()
     done = 0
     for table in even_tables([path], SEGMENT_STEPS, 0, size):

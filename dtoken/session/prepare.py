@@ -13,7 +13,7 @@ from dtoken.data.ingest import default_store_root, ingest, store_key
 from dtoken.data.remote import open_store
 from dtoken.data.store import ShardStore
 from dtoken.engine.events.executor import executor
-from dtoken.engine.loop.experiment import Experiment, prepare, with_p_comm
+from dtoken.engine.loop.experiment import Experiment, prepare, with_p_comm, with_seed
 from dtoken.engine.loop.prediction import Prediction, expected, predict
 from dtoken.engine.timing import Choice
 from dtoken.errors import InputError
@@ -171,6 +171,8 @@ def _replaying(prepared: Prepared, path: Path) -> Prepared:
     if is_auto(prepared) and log.p_comm is not None:
         prepared = chosen(prepared, Choice(log.p_comm))
         log = replace(log, law=prepared.experiment.law)
+    if log.seed is not None:
+        prepared = replace(prepared, experiment=with_seed(prepared.experiment, log.seed))
     return replace(prepared, experiment=replace(prepared.experiment, replay=log))
 
 

@@ -56,6 +56,11 @@ CASES: dict[str, dict[str, Any]] = {
     "dvr": {"algorithm": {"_target_": "dvr", **ZERO}, "graph": "ring"},
     "tvr, permuted": {"algorithm": {"_target_": "tvr", **ZERO, "tokens": 2, **PERMUTED}},
     "tavr, permuted": {"algorithm": {"_target_": "tavr", **ZERO, **PERMUTED}},
+    "sdca": {"algorithm": "sdca"},
+    "sdca, uniform, directed": {
+        "algorithm": {"_target_": "sdca", "share": 0.1, "sampling": "uniform"},
+        "graph": "directed_random",
+    },
     "dvr, permuted": {"algorithm": {"_target_": "dvr", **ZERO, **PERMUTED}, "graph": "ring"},
 }
 

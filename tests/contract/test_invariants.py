@@ -62,6 +62,11 @@ def dvr(case: Setup, engine: Any) -> tuple[Floats, ...]:
     return SIGMA * engine.nodes.theta.sum(axis=0), of_samples(case, engine.nodes.g)
 
 
+def sdca(case: Setup, engine: Any) -> tuple[Floats, ...]:
+    """n sigma theta + sum_ij g_ij a_ij = 0."""
+    return case.shards.n * SIGMA * engine.tokens.theta[0], of_samples(case, engine.nodes.g)
+
+
 INVARIANTS: dict[str, Callable[[Setup, Any], tuple[Floats, ...]]] = {
     "token": dual,
     "tvr": dual,
@@ -71,6 +76,7 @@ INVARIANTS: dict[str, Callable[[Setup, Any], tuple[Floats, ...]]] = {
     "extra": extra,
     "nids": nids,
     "dvr": dvr,
+    "sdca": sdca,
 }
 
 

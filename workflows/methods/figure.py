@@ -17,6 +17,7 @@ METHODS: dict[str, dict[str, Any]] = {
     "token": {"_target_": "token", "tokens": 4},
     "tvr": {"_target_": "tvr", "tokens": 4},
     "tavr": {"_target_": "tavr", "tokens": 4},
+    "sdca": {"_target_": "sdca"},
     "walkman": {"_target_": "walkman"},
     "gd, all to all": {"_target_": "gd"},
     "gd, ring": {"_target_": "gd", "allreduce": "ring"},

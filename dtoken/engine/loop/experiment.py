@@ -87,7 +87,7 @@ def prepare(problem: FiniteSum, method: Method, walk: Walk, time: TimeModel, see
         raise InputError(f"algorithm.tokens={tokens} but there are only {problem.n} nodes; use tokens<={problem.n}")
     if not 0 <= seed < 2**64:
         raise InputError(f"seed={seed} must be an integer from 0 to 2**64 - 1")
-    facts = gather_facts(problem, walk, method.blocks)
+    facts = replace(gather_facts(problem, walk, method.blocks), seed=seed)
     _check_condition(facts)
     constants = method.constants(facts)
     law = method.law(constants, facts)
@@ -131,6 +131,13 @@ def with_p_comm(experiment: Experiment, p_comm: float) -> Experiment:
     bound = _bound(method, constants, facts, problem, experiment.optimum)
     problem.reader.forget()
     return replace(experiment, method=method, constants=constants, law=method.law(constants, facts), bound=bound)
+
+
+def with_seed(experiment: Experiment, seed: int) -> Experiment:
+    """The same with the chance that the steps of another run had."""
+    if not hasattr(experiment.constants, "seed"):
+        return experiment
+    return replace(experiment, constants=experiment.constants._replace(seed=np.uint64(seed)))
 
 
 def exact_costs(problem: FiniteSum, method: Method, constants: Arrays, facts: Facts) -> Costs:

@@ -19,6 +19,7 @@ from dtoken.algorithms.dvr import DVR
 from dtoken.algorithms.extra import EXTRA
 from dtoken.algorithms.gd import GD
 from dtoken.algorithms.nids import NIDS
+from dtoken.algorithms.sdca import SDCA
 from dtoken.algorithms.tavr import TAVR
 from dtoken.algorithms.token import Token
 from dtoken.algorithms.tvr import TVR
@@ -54,7 +55,7 @@ STARTED = [
     Token(tokens=2, block_rows=2, start="local"),
     Token(tokens=2, compute="on_arrival", start="local"),
 ]
-WHOLE = [Token(tokens=2, compute="on_arrival"), Walkman(), NIDS()]
+WHOLE = [Token(tokens=2, compute="on_arrival"), Walkman(), NIDS(), SDCA(bucket_rows=3), SDCA(sampling="uniform")]
 DIVIDED = [Token(tokens=2, block_rows=3), Token(tokens=3, block_rows=1), GD(block_rows=2), EXTRA(block_rows=4)]
 
 

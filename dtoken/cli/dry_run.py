@@ -46,6 +46,8 @@ def show(jobs: Sequence[Job], todo: Iterable[tuple[Job, Any]], cluster: Cluster)
     memory = [taken.memory for taken in takes.values() if taken.memory is not None]
     if gradients:
         print(f"gradients  at most {count(sum(gradients))} in all")
+    if reads := sum(taken.reads for taken in takes.values()):
+        print(f"reads      about {show_bytes(reads)} of rows at most, in all: budgets do not hold them")
     if memory:
         largest, python = show_bytes(max(memory)), show_bytes(PYTHON)
         print(f"memory     about {largest} for the largest run, and {python} for Python itself")

@@ -12,6 +12,7 @@ from dtoken.data.remote import open_store
 from dtoken.data.row_files import ENTRY_BYTES
 from dtoken.data.store import ShardStore
 from dtoken.engine.rows.memory import LIMIT_SHARE, MB, PYTHON, MemoryNeed, Room, memory_need
+from dtoken.engine.rows.row_cache import unit_rows
 from dtoken.errors import InputError, RunError
 from dtoken.text import show_bytes
 
@@ -121,9 +122,18 @@ def memory_line(settings: Settings, need: MemoryNeed, budget: int | None = None)
     if budget is None:
         return None
     room, rows = need.room(budget, workers=True), show_bytes(ENTRY_BYTES * need.nonzeros)
-    held = "all" if room is None else f"{show_bytes(ENTRY_BYTES * room.entries)} at a time"
+    held = "all"
+    if room is not None:
+        stretch = f" in stretches of {unit_rows(settings.method)} rows" if settings.method.draws_samples else ""
+        reads = f"a pass reads about {show_bytes(reads_a_pass(need, room))}{stretch}"
+        held = f"{show_bytes(ENTRY_BYTES * room.entries)} at a time: {reads}"
     given = f"{show_bytes(budget)}{settings.engine.each}"
     return f"{given}: {show_bytes(need.state)} state, {show_bytes(need.tables)} tables, {rows} of rows, {held}"
+
+
+def reads_a_pass(need: MemoryNeed, room: Room | None) -> int:
+    """Bytes to be read for as many gradients as there are rows; what was read last is still in memory."""
+    return 0 if room is None else ENTRY_BYTES * (need.nonzeros - room.entries)
 
 
 def memory_text(settings: Settings) -> str:

@@ -5,14 +5,15 @@ from typing import NamedTuple
 
 from dtoken.config.settings import Settings
 from dtoken.errors import InputError, RunError
-from dtoken.session.memory_estimate import data_sizes, memory_budget, memory_estimate
+from dtoken.session.memory_estimate import data_sizes, memory_budget, memory_estimate, reads_a_pass
 
 
 class Estimate(NamedTuple):
-    """Memory of a process, in bytes, and gradients until the run stops at the latest."""
+    """Memory of a process, in bytes, and gradients and bytes of rows to read until the run stops at the latest."""
 
-    memory: float | None  # None: nobody knows before the data are read
-    gradients: float | None
+    memory: float | None = None  # None: nobody knows before the data are read
+    gradients: float | None = None
+    reads: float = 0.0  # beside those of the preparation; 0 where all rows fit into memory
 
 
 def estimate(settings: Settings) -> Estimate:
@@ -27,10 +28,13 @@ def estimate(settings: Settings) -> Estimate:
     try:
         need, sizes = memory_estimate(settings), data_sizes(settings)
     except (InputError, RunError):
-        return Estimate(None, None)  # the run will say what is wrong
+        return Estimate()  # the run will say what is wrong
     if need is None or sizes is None:
-        return Estimate(None, None)
-    budget = memory_budget(settings)
+        return Estimate()
+    budget, passes = memory_budget(settings), settings.stop.passes
     memory = need.everything if budget is None else min(need.everything, budget)
-    passes = settings.stop.passes
-    return Estimate(float(memory), None if passes is None else float(math.ceil(passes * sum(sizes[1]))))
+    if passes is None:
+        return Estimate(float(memory))
+    processes = min(settings.engine.processes(settings.cluster), settings.partition.nodes)
+    reads = processes * passes * reads_a_pass(need, need.room(budget))
+    return Estimate(float(memory), float(math.ceil(passes * sum(sizes[1]))), reads)

@@ -2,6 +2,7 @@
 
 import json
 import random
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,13 +17,17 @@ from dtoken.algorithms.gd import GD
 from dtoken.algorithms.token import Token
 from dtoken.algorithms.tvr import TVR
 from dtoken.algorithms.walkman import Walkman
+from dtoken.cli.dry_run import dry_run
 from dtoken.config.settings import make_settings
+from dtoken.data.row_files import ENTRY_BYTES
 from dtoken.data.store import DamagedStore
 from dtoken.engine.rows import memory
 from dtoken.engine.rows.memory import MemoryNeed, memory_need, parse_memory
+from dtoken.engine.settings import LocalSettings
 from dtoken.errors import InputError
 from dtoken.session.memory_estimate import memory_estimate, memory_line, memory_text
 from dtoken.session.prepare import check_run
+from dtoken.sweep.estimate import estimate
 from tests.waiting import until
 
 MB = 10**6
@@ -189,7 +194,7 @@ def test_a_run_leaves_its_memory(tmp_path: Path, tiny_buffers: None) -> None:
     assert frame.wall.is_monotonic_increasing
     line = memory_line(make_settings(engine={"memory": budget}), need)
     assert line is not None
-    assert "at a time" in line
+    assert "at a time: a pass reads about 0.1 MB in stretches of 1 rows" in line
 
 
 def test_memory_is_noted_from_the_start(tmp_path: Path, tiny_buffers: None, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -276,3 +281,27 @@ def test_damage_keeps_the_checkpoint_and_a_mended_run_goes_on(
     found = run(tmp_path, **options)
     np.testing.assert_array_equal(expected.nodes, found.nodes)
     assert expected.trajectory.objective.tolist() == found.trajectory.objective.tolist()
+
+
+def test_what_will_be_read_is_known_before(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Twenty passes over what the budget does not hold; nothing where it holds all."""
+    monkeypatch.chdir(tmp_path)
+    words = ["data=rcv1_like", "data.rows=300000", "stop.passes=20", "algorithm.sampling=permuted"]
+    settings = make_settings(
+        data={"kind": "rcv1_like", "rows": 300_000},
+        algorithm={"_target_": "tvr", "sampling": "permuted"},
+        stop={"passes": 20},
+        engine={"memory": "100MB"},
+    )
+    need = memory_estimate(settings)
+    assert need is not None
+    room = need.room(100 * MB)
+    assert room is not None
+    assert estimate(settings).reads == 20 * ENTRY_BYTES * (need.nonzeros - room.entries)
+    assert estimate(replace(settings, engine=LocalSettings())).reads == 0
+    assert dry_run([*words, "engine.memory=100MB", "seed=0,1"]) == 0
+    assert "reads      about " in capsys.readouterr().out
+    assert dry_run([*words, "seed=0,1"]) == 0
+    assert "reads" not in capsys.readouterr().out

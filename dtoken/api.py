@@ -82,7 +82,8 @@ def run(
     engine
         ``local``, ``dask``, or its keys such as ``{"kind": "dask", "attempts": 3}``.
     threads
-        Threads of the local engine; None: one per processor, or one where steps are too short to share.
+        Threads of the engine, on Dask of each worker; None: one per processor, or one where steps are too short to
+        share, and on Dask as many as the worker has.
     cluster
         For the Dask engine: ``local``, ``slurm``, ..., or keys such as ``{"kind": "local", "workers": 4}``; None: the
         cluster of the client that this process has already, else two workers on this machine.
@@ -225,15 +226,13 @@ def _engine(
     """The engine, with its threads if they were given."""
     from dtoken.errors import InputError
 
-    if threads is not None:
-        if engine != "local":
-            raise InputError(
-                f"threads={threads} belongs to engine='local'; give cluster={{'workers': ...}} for engine='dask'"
-            )
-        return {"kind": "local", "threads": threads}
     if engine == "local" and (cluster is not None or client is not None):
         raise InputError("cluster and client belong to engine='dask'; give that, too")
-    return engine
+    if threads is None:
+        return engine
+    if not isinstance(engine, str):
+        raise InputError(f"threads={threads} is given beside the engine's own keys; give it as one of them")
+    return {"kind": engine, "threads": threads}
 
 
 def _viewer(progress: bool) -> Viewer | None:

@@ -38,8 +38,7 @@ class LocalSettings:
 
     def __post_init__(self) -> None:
         parse_memory("engine.memory", self.memory)
-        if self.threads is not None and not 1 <= self.threads <= 1024:
-            raise InputError(f"engine.threads={self.threads} must lie between 1 and 1024; null is one per processor")
+        _check_threads(self.threads, "one per processor")
 
     @property
     def budget(self) -> int | None:
@@ -65,6 +64,8 @@ class DaskSettings:
 
     Parameters
     ----------
+    threads
+        Of each worker; None: as many as Dask gives it (``cluster.threads``, ``cluster.cores``).
     attempts
         How often the same stretch of events is tried before the run gives up.
     silence
@@ -79,6 +80,7 @@ class DaskSettings:
         Read rows before they are needed, where they do not all fit into memory.
     """
 
+    threads: int | None = None
     attempts: int = 10
     silence: float = 2.0
     rejoin: float = 5.0
@@ -97,6 +99,7 @@ class DaskSettings:
             if value is not None and not value >= (0.1 if name == "silence" else 0):
                 raise InputError(f"engine.{name}={value} is too short; use for instance 5")
         parse_memory("engine.memory", self.memory)
+        _check_threads(self.threads, "as many as Dask gives each worker")
 
     @property
     def patience(self) -> float:
@@ -122,3 +125,8 @@ class DaskSettings:
 
 
 EngineSettings = LocalSettings | DaskSettings
+
+
+def _check_threads(threads: int | None, otherwise: str) -> None:
+    if threads is not None and not 1 <= threads <= 1024:
+        raise InputError(f"engine.threads={threads} must lie between 1 and 1024; null is {otherwise}")

@@ -15,6 +15,7 @@ from dtoken.session.memory_estimate import check_memory, memory_budget, memory_l
 from dtoken.session.prepare import Prepared, chosen, wants_choice
 from dtoken.session.viewer import Viewer
 from hydra_dask.allocator import give_back
+from hydra_dask.cluster import Cluster
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -67,6 +68,7 @@ def _open_dask(prepared: Prepared, settings: DaskSettings, viewer: Viewer, clien
         link = f"   dashboard {connection.dashboard}" if connection.dashboard else ""
         viewer.show("cluster", connection.text + link)
         _show_worker_memory(prepared, connection.client, viewer)
+        _note_threads(settings, prepared.settings.cluster, viewer)
         if settings.start is None and connection.waits_in_queue:
             settings = replace(settings, start=math.inf)
         told = (viewer.note, connection.trouble)
@@ -77,6 +79,16 @@ def _open_dask(prepared: Prepared, settings: DaskSettings, viewer: Viewer, clien
                 prepared = chosen(prepared, choose(prepared.experiment, times, engine.workers))
                 engine.adopt(prepared.experiment)
             yield prepared, engine
+
+
+def _note_threads(settings: DaskSettings, cluster: Cluster, viewer: Viewer) -> None:
+    """Warn of threads that will share processors."""
+    cores = getattr(cluster, "cores", None)
+    if settings.threads is not None and cores is not None and settings.threads > cores:
+        viewer.note(
+            f"engine.threads={settings.threads}, but a worker has cluster.cores={cores}; threads that share a "
+            "processor wait for each other, so ask for as many cores"
+        )
 
 
 def _show_worker_memory(prepared: Prepared, client: "Client", viewer: Viewer) -> None:

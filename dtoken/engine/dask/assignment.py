@@ -28,6 +28,7 @@ class Assignment:
     theta_star: Vector
     memory: int | None = None  # bytes for each host; None: as the worker's own limit says
     read_ahead: bool = True
+    threads: int | None = None  # of each host; None: as many as Dask gives the worker
     scratch: Path | None = None  # folder for what is fetched of a remote store; None: the system's temporary one
 
 

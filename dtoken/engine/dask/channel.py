@@ -143,7 +143,7 @@ class Listener:
 class Mesh:
     """The connections of one host to all its peers, for one generation.
 
-    All methods but ``interrupt`` belong to the one thread of the host.
+    ``send`` may be called by several threads, ``interrupt`` by any; the other methods belong to the one of the host.
     """
 
     def __init__(
@@ -160,6 +160,7 @@ class Mesh:
         self._interrupted = False
         self._to: dict[int, socket.socket] = {}
         self._from: dict[int, socket.socket] = {}
+        self._sending = {peer: threading.Lock() for peer in range(len(addresses))}  # one message after the other
         self._readers: list[threading.Thread] = []
         peers = [peer for peer in range(len(addresses)) if peer != me]
         try:
@@ -181,11 +182,12 @@ class Mesh:
         """Send a token; it must not change until this returns."""
         connection = self._to[peer]
         parts = [memoryview(HEADER.pack(token, turn)), *self._place(token, turn)]
-        if isinstance(connection, ssl.SSLSocket):
-            for part in parts:
-                connection.sendall(part)
-        else:
-            _send_all(connection, parts)
+        with self._sending[peer]:
+            if isinstance(connection, ssl.SSLSocket):
+                for part in parts:
+                    connection.sendall(part)
+            else:
+                _send_all(connection, parts)
 
     def _read(self, peer: int, connection: socket.socket) -> None:
         header = bytearray(HEADER.size)

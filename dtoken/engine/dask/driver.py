@@ -272,6 +272,7 @@ class DaskEngine:
             theta_star=experiment.optimum.theta,
             memory=self._settings.budget,
             read_ahead=self._settings.read_ahead,
+            threads=self._settings.threads,
             scratch=self._store.scratch,
         )
 

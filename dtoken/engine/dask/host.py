@@ -22,7 +22,8 @@ from dtoken.engine.rows.node_rows import NodeRows
 from dtoken.engine.runner import Runner, Site, Tally
 from dtoken.problem.losses import get_loss
 
-HANDOVER_SECONDS = 0.0005  # how long a thread waits before it looks whether another thread has handed over a token
+HANDOVERS = 50  # looks for a token of another thread, each with the processor given away before it, until one sleeps
+HANDOVER_SECONDS = 0.0002  # from one look to the next, then
 REPORT, PROBE = -1, -2  # as turns: a model for measuring, a message whose way is timed
 
 
@@ -33,8 +34,8 @@ class PeerLost(ConnectionError):
 class Host:
     """The nodes of ``assignment`` that are placed at host number ``me``: a runner, and the courier of its tokens.
 
-    They begin at ``origin``, if they go on from an earlier run. All methods but ``interrupt`` belong to one thread; the
-    runner may have more.
+    They begin at ``origin``, if they go on from an earlier run. All methods but ``interrupt`` belong to one thread, but
+    for those of a courier, ``send`` and ``wait``, which the ``threads`` of the runner call.
     """
 
     patience = 300  # looks for a token before a thread sleeps until one arrives
@@ -46,6 +47,7 @@ class Host:
         listener: Listener,
         memory: int | None = None,
         origin: Origin | None = None,
+        threads: int = 1,
     ) -> None:
         self.assignment, self.me, self._listener = assignment, me, listener
         self._mesh: Mesh | None = None
@@ -61,8 +63,7 @@ class Host:
         sizes = [[counts[node] for node in nodes] for counts in (store.node_rows, store.node_nonzeros)]
         room = memory_need(method, n, store.d, *sizes).room(memory, assignment.read_ahead, workers=True)
         rows = NodeRows(store, nodes, get_loss(assignment.loss), method, room)
-        self._threads = 1
-        self.runner = Runner(method, self._constants(), rows, site, threads=self._threads, courier=self, origin=origin)
+        self.runner = Runner(method, self._constants(), rows, site, threads=threads, courier=self, origin=origin)
         self.reported = np.zeros((n if method.reports_nodes else len(site.token_start), store.d))
         self._probe = np.zeros(sum(array[:1].nbytes for array in self.runner.tokens), np.uint8)
         self.runner.compile()
@@ -150,7 +151,14 @@ class Host:
 
     def wait(self, come: Callable[[], bool]) -> None:
         """Wait until a token has come; not long if it may come from another thread, which does not notify."""
-        self._wait_until(come, None if self._threads == 1 else HANDOVER_SECONDS)
+        if self.runner.threads == 1:
+            self._wait_until(come)
+            return
+        for _ in range(HANDOVERS):
+            time.sleep(0)  # to the thread that may have it and need this processor
+            if come():
+                return
+        self._wait_until(come, HANDOVER_SECONDS)
 
     def send(self, k: int, host: int, turn: int) -> None:
         """Send a token, or a report or a probe, to another host."""

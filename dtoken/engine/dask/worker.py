@@ -175,7 +175,7 @@ async def host_nodes(assignment: Assignment, me: int, origin: Origin | None, das
     ``origin`` is where they begin, if they go on from an earlier run. True: their rows do not all fit into memory.
     """
     seat = _seat(dask_worker, assignment.run)
-    memory = assignment.memory or _share(dask_worker)
+    memory, threads = assignment.memory or _share(dask_worker), assignment.threads or dask_worker.state.nthreads
 
     def load() -> bool:
         before = seat.host
@@ -184,7 +184,7 @@ async def host_nodes(assignment: Assignment, me: int, origin: Origin | None, das
             return before.runner.streams
         del before
         seat.release()  # the memory of the old one is free before the new one is loaded
-        seat.host = Host(assignment, me, seat.listener, memory, origin)
+        seat.host = Host(assignment, me, seat.listener, memory, origin, threads)
         return seat.host.runner.streams
 
     return await _in_thread(seat, load)

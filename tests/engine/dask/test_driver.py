@@ -88,12 +88,18 @@ def scale(cluster: LocalCluster, client: Client, workers: int) -> None:
 
 
 def compare(
-    client: Client, store: ShardStore, name: str, graph: str = "complete", kind: str = "simple", **settings: Any
+    client: Client,
+    store: ShardStore,
+    name: str,
+    graph: str = "complete",
+    kind: str = "simple",
+    threads: int | None = None,
+    **settings: Any,
 ) -> DaskEngine:
     experiment = make_experiment(store, method_class(name)(**settings), graph, kind)
     with local_engine(experiment, store) as local:  # first: workers then find the kernels compiled
         expected, state = execute(experiment, local), state_of(local)
-    with DaskEngine(client, experiment, store, PATIENT) as engine:
+    with DaskEngine(client, experiment, store, replace(PATIENT, threads=threads)) as engine:
         assert_equal(execute(experiment, engine), expected)
         assert state_of(engine) == state
         assert engine.faults == 0
@@ -110,6 +116,39 @@ def test_equal_bits_for_all_methods(cluster: LocalCluster, client: Client, store
     compare(client, store, "tvr", "ring", "lazy")
     compare(client, store, "tvr", "star", "lazy", tokens=4, interactions=1.0)  # most of them are often at the centre
     compare(client, store, "tvr", "ring", "lazy", tokens=4, interactions_anywhere=0.2)
+
+
+@pytest.mark.parametrize("workers", [1, 2, 4])
+def test_equal_bits_with_two_threads_a_worker(
+    cluster: LocalCluster, client: Client, store: ShardStore, workers: int
+) -> None:
+    """Tokens go from thread to thread and from host to host, and some of each meet.
+
+    With four workers and six nodes some hosts have one node, and so one thread.
+    """
+    scale(cluster, client, workers)
+    for name in ("token", "tavr", "dvr", "extra"):
+        compare(client, store, name, threads=2)
+    compare(client, store, "tvr", "ring", "lazy", 2, tokens=4)
+    compare(client, store, "tvr", "star", "lazy", 2, tokens=4, interactions=1.0)
+    compare(client, store, "tvr", "ring", "lazy", 3, tokens=4, interactions_anywhere=0.2)
+    compare(client, store, "tvr", "complete", "simple", 2, sampling="permuted", bucket_rows=4)
+
+
+def test_a_host_has_the_threads_that_dask_gives_its_worker(store: ShardStore) -> None:
+    with (
+        LocalCluster(1, threads_per_worker=3, processes=False, dashboard_address=None) as cluster,
+        Client(cluster) as client,
+    ):
+        experiment = make_experiment(store, method_class("tvr")())
+        for asked, threads in ((None, 3), (2, 2)):
+            with DaskEngine(client, experiment, store, replace(PATIENT, threads=asked)):
+                (seat,) = client.run(_threads_of_hosts).values()
+                assert seat == [threads]
+
+
+def _threads_of_hosts(dask_worker: Any) -> list[int]:
+    return [seat.host.runner.threads for seat in dask_worker.plugins[Seats.name].seats.values()]
 
 
 @pytest.mark.parametrize("name", ["token", "tvr", "tavr", "dvr"])

@@ -346,7 +346,7 @@ def test_equal_bits_with_permuted_rows(cluster: LocalCluster, client: Client, st
     """Also after the first segment: hosts know from its start how many rows each node has used."""
     scale(cluster, client, 3)
     experiment = make_experiment(store, TVR(tokens=2, sampling="permuted", bucket_rows=4))
-    with local_engine(experiment, store) as local, DaskEngine(client, experiment, store.path, PATIENT) as engine:
+    with local_engine(experiment, store) as local, DaskEngine(client, experiment, store, PATIENT) as engine:
         assert_equal(execute(experiment, engine, 80_000), execute(experiment, local, 80_000))
         assert state_of(engine) == state_of(local)
 

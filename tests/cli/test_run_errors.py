@@ -36,7 +36,7 @@ CASES = {
     "algorithm=gd algorithm.start=local": "algorithm.start=local is not for gd: it keeps no margins, ",
     "algorithm=walkman algorithm.start_margin=1": "algorithm.start_margin=1 is not for walkman: it keeps no margins, ",
     "graph.walk=lasy": "graph.walk=lasy is not known; did you mean lazy? ",
-    "algorithm.sampling=even": "algorithm.sampling=even is not known; use one of uniform, importance.",
+    "algorithm.sampling=even": "algorithm.sampling=even is not known; use one of uniform, importance, permuted.",
     "nodes=abc": "nodes=abc is not an integer.",
     "nodes=0": "nodes=0, but there must be at least one; use nodes>=1.",
     "stop.passes=long": "stop.passes=long is neither a number nor null.",

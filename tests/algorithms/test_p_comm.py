@@ -21,6 +21,7 @@ from dtoken.engine.loop.experiment import Experiment
 from dtoken.engine.rows import memory
 from dtoken.engine.rows.memory import memory_need
 from dtoken.errors import InputError
+from dtoken.session import engines
 from dtoken.theory.local_work import Times
 from tests.algorithms import test_tavr
 from tests.algorithms.blocked import blocked, written_out
@@ -214,7 +215,7 @@ class TestAuto:
             assert hop is not None, "measured again"
             return Times(local=1e-6, visit=1e-6, hop=hop)
 
-        self.patch.setattr(timing, "measure_times", measured)
+        self.patch.setattr(engines, "measure_times", measured)
         return dtoken.run(
             data={"kind": "synthetic", "rows": 90, "features": 6, "store": str(self.folder / "stores")},
             nodes=4,

@@ -23,7 +23,6 @@ from dtoken.data.ingest import ingest
 from dtoken.data.partition import Partition
 from dtoken.data.rcv1_like import Rcv1Like
 from dtoken.data.store import DamagedStore, ShardStore
-from dtoken.engine import timing
 from dtoken.engine.dask import worker
 from dtoken.engine.dask.channel import HELLO
 from dtoken.engine.dask.driver import DaskEngine
@@ -31,6 +30,7 @@ from dtoken.engine.dask.worker import Seats
 from dtoken.engine.rows.memory import memory_need
 from dtoken.engine.settings import DaskSettings
 from dtoken.errors import InputError, RunError
+from dtoken.session import engines
 from dtoken.theory.local_work import Times
 from tests.engine.dask.on_dask import (
     assert_equal,
@@ -356,7 +356,7 @@ def test_p_comm_is_chosen_by_the_hops_of_the_cluster(
 ) -> None:
     """Workers take over the constants of the choice; the same value gives the same bits on another engine."""
     scale(cluster, client, 2)
-    monkeypatch.setattr(timing, "measure_times", lambda *_: Times(local=1e-9, visit=1e-9, hop=0.0))
+    monkeypatch.setattr(engines, "measure_times", lambda *_: Times(local=1e-9, visit=1e-9, hop=0.0))
     settings: dict[str, Any] = {
         "data": {"kind": "synthetic", "rows": 90, "features": 6, "store": str(tmp_path / "stores")},
         "nodes": 4,

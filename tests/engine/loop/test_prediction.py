@@ -232,7 +232,8 @@ def test_every_method_has_a_table(name: str) -> None:
     assert table["smallest stationary probability"] == table["largest stationary probability"] == pytest.approx(1 / N)
     assert table["basis"] == found.basis
     assert table["jumps a step"] == found.expected.jumps
-    assert table["L_b"] == pytest.approx(run.facts.batch_L().max())
+    if name != "sdca":  # whose steps are exact
+        assert table["L_b"] == pytest.approx(run.facts.batch_L().max())
     if found.rate is None:
         assert not any("contraction" in quantity for quantity in table)
         return

@@ -271,7 +271,7 @@ def test_the_api_uses_a_client_and_gives_what_the_local_engine_gives(
     assert logs[0].num_rows > 0
     assert logs[0].equals(logs[1])
     facts = found.summary["engine"]
-    assert set(facts["workers"]) == {"0", "1"}
+    assert set(facts["workers"]) == {str(name) for name in cluster.workers}
     assert facts["tau_comm"] == min(facts["hop_seconds"]) > 0
     assert facts["tau_comp"] > 0
     assert facts["faults"] == 0

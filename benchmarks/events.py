@@ -183,7 +183,7 @@ def many_nodes(figures: Figures, root: Path, n: int) -> float:
     store = ingest(Synthetic(rows=20 * n, features=50, density=0.999), Partition(n), root=root)
     figures.add(f"{n:,} nodes: ingesting", time.perf_counter() - began, "s")
     bench = Bench(store, 1e-2, TVR(tokens=4, smoothness="theory"))
-    nothing = Optimum(np.zeros(store.d), 0.0, 0.0, 0.0, 0)  # only needed to measure accuracy
+    nothing = Optimum(np.zeros(store.d), 0.0, 0.0, 0.0, 0.0, 0)  # only needed to measure accuracy
     law, costs = bench.method.law(bench.c, bench.facts), bench.method.costs(bench.facts)
     experiment = Experiment(
         bench.problem, bench.method, bench.facts.walk, bench.facts, bench.c, law, costs, TimeModel(), 0, nothing

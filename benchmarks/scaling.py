@@ -60,7 +60,7 @@ def make_experiment(store: ShardStore, name: str, tokens: int, graph: str) -> Ex
     facts = gather_facts(problem, steps)
     constants = method.constants(facts)
     law, costs = method.law(constants, facts), method.costs(facts)
-    unknown = Optimum(np.zeros(store.d), 0.0, 0.0, 0.0, 0)
+    unknown = Optimum(np.zeros(store.d), 0.0, 0.0, 0.0, 0.0, 0)
     return Experiment(problem, method, steps, facts, constants, law, costs, TimeModel(), 0, unknown)
 
 

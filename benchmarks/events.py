@@ -182,7 +182,7 @@ def many_nodes(figures: Figures, root: Path, n: int) -> float:
     began = time.perf_counter()
     store = ingest(Synthetic(rows=20 * n, features=50, density=0.999), Partition(n), root=root)
     figures.add(f"{n:,} nodes: ingesting", time.perf_counter() - began, "s")
-    bench = Bench(store, 1e-2, TVR(tokens=4, smoothness="theory"))
+    bench = Bench(store, 1e-2, TVR(start="zero", tokens=4, smoothness="theory"))
     nothing = Optimum(np.zeros(store.d), 0.0, 0.0, 0.0, 0.0, 0)  # only needed to measure accuracy
     law, costs = bench.method.law(bench.c, bench.facts), bench.method.costs(bench.facts)
     experiment = Experiment(
@@ -230,8 +230,8 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder)
         store = ingest(Rcv1Like(rows=rows), Partition(20), root=root)
-        tvr = Bench(store, 1e-5, TVR(tokens=4, smoothness="factor", sampling="uniform"))
-        tavr = Bench(store, 1e-5, TAVR(tokens=4, smoothness="factor"))
+        tvr = Bench(store, 1e-5, TVR(start="zero", tokens=4, smoothness="factor", sampling="uniform"))
+        tavr = Bench(store, 1e-5, TAVR(start="zero", tokens=4, smoothness="factor"))
         compare(figures, "tvr on rcv1_like, K = 4", tvr)
         compare(figures, "tavr on rcv1_like, K = 4", tavr)
         compare_local_steps(figures, tvr, tavr)

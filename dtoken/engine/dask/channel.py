@@ -1,9 +1,7 @@
-"""Connections between the hosts of one run: tokens go directly from worker to worker over blocking sockets.
+"""Connections between the hosts of one run: tokens go directly from worker to worker, each peer by a link of its own.
 
-Every pair of hosts has two connections, one for each direction: a TLS connection must not be read and written by two
-threads at once. A thread per peer reads all the time, so that a send can never wait for a receive. A message is a fixed
-header and the bytes of one token; they are received straight into the token's place. Where the cluster uses TLS, so do
-these connections, with the cluster's own certificates; and a peer must know the secret of the run in any case.
+Where the cluster uses TLS, so do these connections, with the cluster's own certificates; and a peer must know the
+secret of the run in any case.
 
 Connections belong to a generation. When a host is lost, the generation ends everywhere: ``Listener.end`` wakes up all
 that waits in it, and whoever comes too late with an old one is sent away.
@@ -18,12 +16,13 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import NamedTuple
+from functools import partial
+from typing import NamedTuple, Protocol
 
-HEADER = struct.Struct("<qq")  # token, turn
+from dtoken.engine.dask.tcp import Arrived, Place, TcpLink, receive
+
 HELLO = struct.Struct("<32sqq")  # secret, generation, who
 CONNECT_SECONDS = 30.0  # a host that is lost is noticed earlier, and by others; a busy one needs its time
-KEEP_ALIVE = {"TCP_KEEPIDLE": 5, "TCP_KEEPINTVL": 2, "TCP_KEEPCNT": 3, "TCP_USER_TIMEOUT": 60_000}  # a cut cable shows
 
 
 class Address(NamedTuple):
@@ -41,8 +40,17 @@ class Encryption:
     client: ssl.SSLContext
 
 
-Place = Callable[[int, int], Sequence[memoryview]]  # the bytes of (token, turn), to send from or to receive into
-Arrived = Callable[[int, int], None]  # token, turn
+class Link(Protocol):
+    """The way to one peer, for one generation."""
+
+    def send(self, token: int, turn: int) -> None:
+        """Send a token, which comes back only after it has arrived; OSError: the peer is gone. From any thread."""
+
+    def interrupt(self) -> None:
+        """Make all sends and receives fail, from any thread."""
+
+    def close(self) -> None:
+        """End it: afterwards nothing is written into tokens any more."""
 
 
 class Listener:
@@ -75,7 +83,7 @@ class Listener:
             if self._encryption:
                 connection = self._encryption.server.wrap_socket(connection, server_side=True)
             hello = bytearray(HELLO.size)
-            _receive(connection, memoryview(hello))
+            receive(connection, memoryview(hello))
             secret, generation, who = HELLO.unpack(hello)
             if not hmac.compare_digest(secret, self._secret):
                 raise ConnectionError("wrong secret")
@@ -141,7 +149,7 @@ class Listener:
 
 
 class Mesh:
-    """The connections of one host to all its peers, for one generation.
+    """The links of one host to all its peers, for one generation.
 
     ``send`` may be called by several threads, ``interrupt`` by any; the other methods belong to the one of the host.
     """
@@ -156,92 +164,34 @@ class Mesh:
         arrived: Arrived,
         lost: Callable[[int], None],
     ) -> None:
-        self._place, self._arrived, self._lost = place, arrived, lost
-        self._interrupted = False
-        self._to: dict[int, socket.socket] = {}
-        self._from: dict[int, socket.socket] = {}
-        self._sending = {peer: threading.Lock() for peer in range(len(addresses))}  # one message after the other
-        self._readers: list[threading.Thread] = []
+        self._links: dict[int, Link] = {}
         peers = [peer for peer in range(len(addresses)) if peer != me]
+        opened: dict[int, socket.socket] = {}
         try:
             for peer in peers:
                 if listener.is_over(generation):
                     raise ConnectionError("the connections are given up")
-                self._to[peer] = _ready(listener.connect(addresses[peer], generation, me))
+                opened[peer] = listener.connect(addresses[peer], generation, me)
             for peer in peers:
-                self._from[peer] = _ready(listener.connection(generation, peer))
-            for peer, connection in self._from.items():
-                reader = threading.Thread(target=self._read, args=(peer, connection), daemon=True, name="dtoken-read")
-                reader.start()
-                self._readers.append(reader)
+                incoming = listener.connection(generation, peer)
+                self._links[peer] = TcpLink(opened.pop(peer), incoming, place, arrived, partial(lost, peer))
         except BaseException:
+            for connection in opened.values():
+                connection.close()
             self.close()
             raise
 
     def send(self, peer: int, token: int, turn: int) -> None:
-        """Send a token; it must not change until this returns."""
-        connection = self._to[peer]
-        parts = [memoryview(HEADER.pack(token, turn)), *self._place(token, turn)]
-        with self._sending[peer]:
-            if isinstance(connection, ssl.SSLSocket):
-                for part in parts:
-                    connection.sendall(part)
-            else:
-                _send_all(connection, parts)
-
-    def _read(self, peer: int, connection: socket.socket) -> None:
-        header = bytearray(HEADER.size)
-        try:
-            while True:
-                _receive(connection, memoryview(header))
-                token, turn = HEADER.unpack(header)
-                for part in self._place(token, turn):
-                    _receive(connection, part)
-                self._arrived(token, turn)
-        except Exception:  # whatever it is, nothing more comes from there, and somebody may wait for it
-            if not self._interrupted:
-                self._lost(peer)
+        """Send a token to a peer."""
+        self._links[peer].send(token, turn)
 
     def interrupt(self) -> None:
         """Make all sends and receives fail, from any thread."""
-        self._interrupted = True
-        for connection in (*self._to.values(), *self._from.values()):
-            with suppress(OSError):  # not ssl's own shutdown: a send after it would go out unencrypted
-                socket.socket.shutdown(connection, socket.SHUT_RDWR)
+        for link in list(self._links.values()):
+            link.interrupt()
 
     def close(self) -> None:
-        """End all connections and wait for the readers: afterwards nothing is written into tokens any more."""
+        """End all links: afterwards nothing is written into tokens any more."""
         self.interrupt()
-        for reader in self._readers:
-            reader.join()
-        for connection in (*self._to.values(), *self._from.values()):
-            connection.close()
-
-
-def _ready(connection: socket.socket) -> socket.socket:
-    """The connection without timeout, fast for small messages, and noticing a peer that has vanished."""
-    connection.settimeout(None)
-    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-    for name, value in KEEP_ALIVE.items():
-        if hasattr(socket, name):
-            connection.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
-    return connection
-
-
-def _receive(connection: socket.socket, into: memoryview) -> None:
-    while len(into):
-        count = connection.recv_into(into)
-        if count == 0:
-            raise ConnectionError("the peer is gone")
-        into = into[count:]
-
-
-def _send_all(connection: socket.socket, parts: list[memoryview]) -> None:
-    """Send header and arrays in as few system calls as possible."""
-    while parts:
-        sent = connection.sendmsg(parts)
-        while parts and sent >= len(parts[0]):
-            sent -= len(parts.pop(0))
-        if sent:
-            parts[0] = parts[0][sent:]
+        for link in self._links.values():
+            link.close()

@@ -114,7 +114,7 @@ def page() -> str:
         ),
     )
     lines += ["\n## Partition\n", summary(Partition) + "\n"]
-    lines += table("partition", defaults(Partition, hidden=("nodes",)), described(Partition))
+    lines += table("partition", defaults(Partition, hidden=("nodes", "numbers")), described(Partition))
     lines += ["\n## Problem\n", summary(Problem) + "\n", *table("problem", defaults(Problem), described(Problem))]
     lines += group("Graph", "graph", map(_graph, REGISTRY))
     methods = ((name, method_class(name)) for name in METHODS)

@@ -10,8 +10,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    import networkx as nx
     import pandas as pd
     from distributed import Client
+    from numpy.typing import ArrayLike
 
     from dtoken.algorithms.contract import Method
     from dtoken.config.sections import Problem
@@ -29,15 +31,15 @@ Keys = Mapping[str, Any]
 
 
 def run(
-    data: str | Path | Keys | Source = "synthetic",
-    nodes: int = 8,
+    data: str | Path | Keys | Source | tuple[Any, Any] = "synthetic",
+    nodes: int | None = None,
     algorithm: str | Keys | Method = "tvr",
-    graph: str | Keys | Graph = "complete",
+    graph: str | Keys | Graph | nx.Graph[Any] = "complete",
     *,
     problem: Keys | Problem | None = None,
     loss: str | None = None,
     sigma: float | None = None,
-    partition: Keys | Partition | None = None,
+    partition: str | Keys | Partition | ArrayLike | None = None,
     seed: int = 0,
     stop: Keys | Stop | None = None,
     record: Keys | Recording | None = None,
@@ -56,13 +58,16 @@ def run(
     Parameters
     ----------
     data
-        ``synthetic``, ``rcv1_like``, a path, a source, or its keys such as ``{"kind": "synthetic", "rows": 500}``.
+        ``synthetic``, ``rcv1_like``, a path, a source, or its keys such as ``{"kind": "synthetic", "rows": 500}``; or
+        your own arrays: ``(X, y)`` of numpy, scipy.sparse, pandas or dask, ``(frame, "label")``, a bunch of
+        scikit-learn, or with further keys ``{"X": X, "y": y, "labels": "real"}``.
     nodes
-        Number of nodes, n.
+        Number of nodes, n; None: as many as the graph or the partition has, else 8.
     algorithm
         A method's name, a method such as ``TVR(tokens=4)``, or ``{"_target_": "tvr", "tokens": 4}``.
     graph
-        A topology's name, or its keys such as ``{"kind": "grid", "shape": [2, 4], "walk": "lazy"}``.
+        A topology's name, or its keys such as ``{"kind": "grid", "shape": [2, 4], "walk": "lazy"}``; or a graph of
+        networkx, directed or not, with the nodes 0 to n - 1, also in the place of such a kind.
     problem
         What is minimised, as an object or as a dictionary of its keys.
     loss
@@ -70,7 +75,7 @@ def run(
     sigma
         Regularisation of each node, in the place of ``problem``.
     partition
-        How rows are spread over nodes.
+        How rows are spread over nodes; or an array with the number of the node of each row.
     seed
         Seed of the schedule.
     stop
@@ -146,15 +151,15 @@ def run(
 
 
 def predict(
-    data: str | Path | Keys | Source = "synthetic",
-    nodes: int = 8,
+    data: str | Path | Keys | Source | tuple[Any, Any] = "synthetic",
+    nodes: int | None = None,
     algorithm: str | Keys | Method | list[str | Keys | Method] = "tvr",
-    graph: str | Keys | Graph = "complete",
+    graph: str | Keys | Graph | nx.Graph[Any] = "complete",
     *,
     problem: Keys | Problem | None = None,
     loss: str | None = None,
     sigma: float | None = None,
-    partition: Keys | Partition | None = None,
+    partition: str | Keys | Partition | ArrayLike | None = None,
     accuracies: Sequence[float] = (1e-4, 1e-8),
 ) -> pd.DataFrame:
     """What the theory says about one or several methods, without running them.

@@ -51,7 +51,9 @@ def _add_ingest(commands: "argparse._SubParsersAction[argparse.ArgumentParser]")
     add("source", help="svmlight text (.gz, .bz2, .xz), scipy .npz, anndata zarr, synthetic, rcv1_like")
     add("options", nargs="*", metavar="KEY=VALUE", help="options of the source, e.g. rows=1000")
     add("--nodes", type=int, help="number of nodes (needed)")
-    add("--partition", default="contiguous", help="contiguous (default), shuffled or dirichlet")
+    add("--partition", default="contiguous", help="contiguous (default), shuffled, dirichlet or given")
+    add("--partition-file", type=Path, help="of given: the number of the node of each row, .npy or one a line")
+    add("--partition-column", type=int, help="of given: the feature whose values are the numbers of the nodes")
     add("--seed", type=int, default=0, help="seed of the partition (default 0)")
     add("--sizes", default="keep", help="keep (default: every row, sizes differ by at most one), equal or unequal")
     add("--alpha", type=float, default=1.0, help="concentration of dirichlet and unequal (default 1)")
@@ -94,7 +96,8 @@ def _ingest(options: argparse.Namespace) -> int:
 
     if options.nodes is None:
         raise InputError("the number of nodes is missing; say it with --nodes N")
-    partition = Partition(options.nodes, options.partition, options.seed, options.sizes, options.alpha)
+    how = (options.partition, options.seed, options.sizes, options.alpha)
+    partition = Partition(options.nodes, *how, options.partition_file, options.partition_column)
     source = open_source(options.source, dict(_key_value(option) for option in options.options))
     try:
         with progress() as watcher:

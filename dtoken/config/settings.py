@@ -20,6 +20,7 @@ from dtoken.config.sections import (
     source_class,
 )
 from dtoken.config.values import NOT_GIVEN, check_keys, construct, defaults, plain, show, typed
+from dtoken.data.arrays import Arrays
 from dtoken.data.labels import Labels, check_labels
 from dtoken.data.partition import Partition
 from dtoken.data.remote import is_remote
@@ -29,6 +30,7 @@ from dtoken.engine.loop.settings import Checkpointing, Recording, Stop
 from dtoken.engine.rows.memory import parse_memory
 from dtoken.engine.settings import EngineSettings
 from dtoken.errors import InputError
+from dtoken.graph.edge_list import edges_of, is_networkx
 from dtoken.graph.topologies import parameters
 from dtoken.graph.walks import KINDS as WALKS
 from dtoken.schedule.clock import TimeModel
@@ -38,6 +40,7 @@ from hydra_dask.cluster import CLUSTERS, Cluster, LocalWorkers
 RUN_KEYS = ("data", "nodes", "partition", "problem", "graph", "algorithm", "engine", "cluster", "seed", *SECTIONS)
 ROOT_KEYS = (*RUN_KEYS, "theory")  # which is what the command does, not part of the run
 # A run may go on with others of these.
+NODES = 8  # unless graph or partition have a number of their own
 FREE = ("stop", "engine", "cluster", "checkpoint", "data.store", "data.scratch", "record.accuracies")
 
 
@@ -98,7 +101,7 @@ class Settings:
 
     def as_config(self) -> dict[str, Any]:
         """The settings as the command line has them."""
-        partition = asdict(self.partition)
+        partition = self.partition.keys()
         nodes = partition.pop("nodes")
         sections = {name: asdict(getattr(self, name)) for name in SECTIONS}
         config = {
@@ -165,7 +168,7 @@ def settings_from(config: Mapping[str, Any], chosen: Mapping[str, str], given: C
 
 def make_settings(
     data: Any = "synthetic",
-    nodes: int = 8,
+    nodes: int | None = None,
     partition: Any = None,
     problem: Any = None,
     graph: Any = "complete",
@@ -175,11 +178,9 @@ def make_settings(
     seed: int = 0,
     **sections: Any,
 ) -> Settings:
-    """Settings from parts, each an object, a name, or a mapping of its keys."""
-    nodes = typed("nodes", nodes, int)
+    """Settings from parts, each an object, a name, or a mapping of its keys; nodes as graph or partition have them."""
     source, labels, store, scratch = _data(data)
-    if not isinstance(partition, Partition):
-        partition = construct(Partition, partition or {}, "partition", "partition", ("nodes",), nodes=nodes)
+    partition = _partition(partition, nodes, graph)
     return Settings(
         source=source,
         partition=partition,
@@ -196,6 +197,23 @@ def make_settings(
     )
 
 
+def _partition(value: Any, nodes: int | None, graph: Any) -> Partition:
+    """The partition, for the number of nodes that is given, or that the graph has."""
+    if isinstance(value, Partition):
+        return value
+    nodes = None if nodes is None else typed("nodes", nodes, int)
+    own: Any = graph.get("kind") if isinstance(graph, Mapping) else graph
+    of_graph = own.number_of_nodes() if is_networkx(own) else None
+    if None not in (nodes, of_graph) and nodes != of_graph:
+        raise InputError(f"nodes={nodes} but the graph has {of_graph} nodes; use nodes={of_graph}, or leave it out")
+    nodes = of_graph if nodes is None else nodes
+    if value is None or isinstance(value, str | Mapping):
+        value = {"kind": value} if isinstance(value, str) else value
+        hidden, count = ("nodes", "numbers"), NODES if nodes is None else nodes
+        return construct(Partition, value or {}, "partition", "partition", hidden, nodes=count)
+    return Partition.of_rows(value, nodes)
+
+
 def _section(kind: type[Any], value: Any, where: str) -> Any:
     return value if isinstance(value, kind) else construct(kind, value or {}, where, where)
 
@@ -205,15 +223,22 @@ def _data(value: Any) -> tuple[Source, Labels, Path | str | None, Path | None]:
         if str(value) not in SOURCES:
             return open_source(str(value)), "auto", None, None
         value = {"kind": str(value)}
+    own = Arrays.of(value)
+    if own is not None and not (isinstance(value, Mapping) and "X" in value):
+        return own, "auto", None, None
     if not isinstance(value, Mapping):
+        if not hasattr(value, "blocks"):
+            raise InputError(f"data is a {type(value).__name__}; give (X, y), a path, a name or a source")
         return value, "auto", None, None
     keys = dict(value)
-    kind = keys.pop("kind", "synthetic")
-    _check_name("data", kind, SOURCES)
-    check_keys(keys, [*defaults(source_class(kind), SOURCE_HIDDEN), "labels", "store", "scratch"], "data", kind)
+    kind = "arrays" if own else keys.pop("kind", "synthetic")
+    if own is None:
+        _check_name("data", kind, SOURCES)
+    allowed = ["X", "y"] if own else list(defaults(source_class(kind), SOURCE_HIDDEN))
+    check_keys(keys, [*allowed, "labels", "store", "scratch"], "data", kind)
     labels, store, scratch = keys.pop("labels", "auto"), keys.pop("store", None), keys.pop("scratch", None)
     check_labels(labels)
-    source = construct(source_class(kind), keys, "data", kind, SOURCE_HIDDEN)
+    source = own or construct(source_class(kind), keys, "data", kind, SOURCE_HIDDEN)
     where = store if isinstance(store, str) and is_remote(store) else typed("data.store", store, Path | None)
     return source, labels, where, typed("data.scratch", scratch, Path | None)
 
@@ -221,7 +246,9 @@ def _data(value: Any) -> tuple[Source, Labels, Path | str | None, Path | None]:
 def _graph(value: Any) -> Graph:
     if isinstance(value, Graph):
         return value
-    keys = {"kind": value} if isinstance(value, str) else dict(value)
+    keys = dict(value) if isinstance(value, Mapping) else {"kind": value}
+    if is_networkx(keys.get("kind")):
+        keys |= {"kind": "edge_list", **edges_of(keys["kind"])}
     kind, walk, stay = keys.pop("kind", "complete"), keys.pop("walk", "simple"), keys.pop("stay", None)
     allowed = parameters(kind)
     check_keys(keys, ["walk", "stay", *allowed], "graph", f"graph={kind}")

@@ -62,7 +62,7 @@ def _keys(group: str, config: DictConfig) -> dict[str, Any]:
         from dtoken.data.partition import Partition
 
         sections = {section: defaults(kind) for section, kind in SECTIONS.items()}
-        return {"partition": defaults(Partition, hidden=("nodes",)), **sections}
+        return {"partition": defaults(Partition, hidden=("nodes", "numbers")), **sections}
     if group == "algorithm" and "_target_" in config:
         from dtoken.algorithms.registry import method_class
 

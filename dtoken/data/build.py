@@ -13,6 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
+from dtoken.data.given import take_column
 from dtoken.data.labels import LabelCounts, LabelMap, Labels, decide
 from dtoken.data.partition import Partition
 from dtoken.data.rows import RowBlock, Source
@@ -130,14 +131,25 @@ def _features(source: Source, facts: _Facts, base: int) -> int:
 def _spread(
     folder: Path, partition: Partition, facts: _Facts, label_map: LabelMap, base: int, watcher: Watcher
 ) -> NodeSpools:
-    assign = partition.assignment(facts.rows, label_map.positives)
+    partition.check_rows(facts.rows)
+    column = partition.column
+    if column is not None and not base <= column <= facts.highest:
+        raise InputError(f"partition.column={column}, but features are numbered {base} to {facts.highest}")
+    assign = partition.assignment(facts.rows, label_map.positives) if column is None else None
     spools = NodeSpools(folder / "nodes", SPREAD_MEMORY)
-    done = 0
+    taken, done = np.zeros(partition.nodes, np.int64), 0
     for raw in read_frames(folder / "rows"):
         block = raw._replace(indices=raw.indices - np.int32(base), y=label_map.apply(raw.y))
-        spools.append(block, assign(block.y))
+        if assign is not None:
+            nodes = assign(block.y)
+        elif column is not None:
+            block, nodes = take_column(block, column - base, partition.nodes, done)
+        taken += np.bincount(nodes[nodes >= 0], minlength=partition.nodes)
+        spools.append(block, nodes)
         done += block.rows
         watcher.advance(done / facts.rows)
+    if not taken.all():
+        raise InputError(f"node {int(taken.argmin())} has no rows by partition.column={column}; use fewer nodes")
     spools.flush()
     (folder / "rows").unlink()
     return spools

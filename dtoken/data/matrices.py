@@ -211,7 +211,7 @@ def _slices(matrix: _Csr, advance: Advance) -> Iterator[RowBlock]:
             entries = int(ends[stop] - ends[start])
             arrays = matrix.data(entries), matrix.indices(entries), ends[start : stop + 1] - ends[start]
             y = matrix.labels(stop - start)
-            yield _canonical(*arrays, y, matrix.columns, matrix.where, first + start)
+            yield canonical(*arrays, y, matrix.columns, matrix.where, first + start)
             start = stop
         if advance is not None:
             advance((first + count) / matrix.rows)
@@ -226,18 +226,18 @@ def _dense_slices(where: Path, matrix: Any, labels: Take, advance: Advance) -> I
     for first in range(0, rows, step):
         part = csr_array(take(min(step, rows - first)))
         y = labels(part.shape[0])
-        yield _canonical(part.data, part.indices, part.indptr.astype(np.int64), y, columns, where, first)
+        yield canonical(part.data, part.indices, part.indptr.astype(np.int64), y, columns, where, first)
         if advance is not None:
             advance((first + part.shape[0]) / rows)
 
 
-def _canonical(
+def canonical(
     data: NDArray[Any],
     indices: NDArray[Any],
     indptr: NDArray[np.int64],
     y: NDArray[Any],
     columns: int,
-    where: Path,
+    where: Path | str,
     first_row: int,
 ) -> RowBlock:
     """Check the entries of some rows and put them in order."""

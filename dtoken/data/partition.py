@@ -7,18 +7,22 @@ of rows.
 """
 
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
-from typing import Literal
+from dataclasses import dataclass, fields
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dtoken.compiled import compiled
+from dtoken.data.files import file_identity
+from dtoken.data.given import NodeNumbers, node_numbers, read_node_numbers
 from dtoken.errors import InputError
 
-Kind = Literal["contiguous", "shuffled", "dirichlet"]
+Kind = Literal["contiguous", "shuffled", "dirichlet", "given"]
 Sizes = Literal["keep", "equal", "unequal"]
-KINDS: tuple[Kind, ...] = ("contiguous", "shuffled", "dirichlet")
+KINDS: tuple[Kind, ...] = ("contiguous", "shuffled", "dirichlet", "given")
 SIZES: tuple[Sizes, ...] = ("keep", "equal", "unequal")
 DROPPED = -1
 
@@ -36,7 +40,7 @@ class Partition:
     kind
         ``contiguous`` keeps the order of the source, ``shuffled`` draws a uniformly random partition,
         ``dirichlet`` gives each node a share of positive rows drawn from a Dirichlet law around the overall
-        share (label skew).
+        share (label skew), ``given`` takes the node of each row from ``file`` or ``column``.
     seed
         Seed of the draws.
     sizes
@@ -46,6 +50,13 @@ class Partition:
     alpha
         Concentration of the Dirichlet laws (label shares and unequal sizes): small is very uneven, large is
         even.
+    file
+        Of ``given``: a file with the number of the node of each row, ``.npy`` or text with one number a line.
+    column
+        Of ``given``: number of the feature, as the source counts, whose values are the numbers of the nodes (0 where
+        a sparse row has none). It is taken out of the rows.
+    numbers
+        Of ``given``: the numbers themselves; see ``of_rows``.
 
     Examples
     --------
@@ -58,6 +69,9 @@ class Partition:
     seed: int = 0
     sizes: Sizes = "keep"
     alpha: float = 1.0
+    file: Path | None = None
+    column: int | None = None
+    numbers: NodeNumbers | None = None
 
     def __post_init__(self) -> None:
         if self.nodes < 1:
@@ -72,10 +86,45 @@ class Partition:
             raise InputError(f"partition.alpha={self.alpha} must be a positive number")
         if not 0 <= self.seed < 2**64:
             raise InputError(f"partition.seed={self.seed} must be an integer from 0 to 2**64 - 1")
+        given = [key for key in ("file", "column", "numbers") if getattr(self, key) is not None]
+        if self.kind == "given" and len(given) != 1:
+            raise InputError("partition.kind=given needs either partition.file=FILE or partition.column=NUMBER")
+        if self.kind != "given" and given:
+            raise InputError(f"partition.{given[0]} is for partition.kind=given, not for {self.kind}; give that, too")
+
+    @classmethod
+    def of_rows(cls, numbers: Any, nodes: int | None = None) -> Self:
+        """The partition in which the node of each row is given, as an array of numbers from 0 on.
+
+        Examples
+        --------
+        >>> Partition.of_rows([0, 1, 1, 0, 1]).node_sizes(5)
+        array([2, 3])
+        """
+        found = node_numbers(numbers)
+        return cls(found.nodes if nodes is None else nodes, "given", numbers=found)
+
+    @cached_property
+    def given(self) -> NodeNumbers | None:
+        """The node of each row, where it is given by itself."""
+        return self.numbers if self.file is None else read_node_numbers(self.file)
+
+    def keys(self) -> dict[str, object]:
+        """The settings as a configuration has them; numbers by their hash."""
+        settings = {field.name: getattr(self, field.name) for field in fields(self) if field.name != "numbers"}
+        return settings | ({} if self.numbers is None else {"numbers": self.numbers.digest})
 
     def identity(self) -> dict[str, object]:
         """The settings that decide where a row goes: those without influence are left out."""
-        settings = asdict(self) | {"alpha": float(self.alpha)}
+        if self.kind == "given":
+            where: dict[str, object] = {"column": self.column}
+            if self.file is not None:
+                where = file_identity(self.file)
+            elif self.numbers is not None:
+                where = {"digest": self.numbers.digest}
+            return {"nodes": self.nodes, "kind": self.kind, **where}
+        settings = self.keys() | {"alpha": float(self.alpha)}
+        del settings["file"], settings["column"]
         if self.kind == "contiguous" and self.sizes != "unequal":
             del settings["seed"]
         if self.kind != "dirichlet" and self.sizes != "unequal":
@@ -83,14 +132,18 @@ class Partition:
         return settings
 
     def check_rows(self, rows: int) -> None:
-        """Refuse more nodes than rows."""
+        """Refuse more nodes than rows, or rows for which no node is given."""
         if self.nodes > rows:
             raise InputError(f"nodes={self.nodes} but the dataset has only {rows} rows; use nodes<={rows}")
+        if self.given is not None:
+            self.given.check(rows, self.nodes)
 
     def node_sizes(self, rows: int) -> NDArray[np.int64]:
         """Number of rows of each node."""
         n = self.nodes
         self.check_rows(rows)
+        if self.given is not None:
+            return self.given.sizes
         if self.sizes == "equal":
             return np.full(n, rows // n)
         if self.sizes == "keep":
@@ -104,6 +157,8 @@ class Partition:
         ``positives`` is the number of rows labelled +1, or None where labels are real numbers.
         """
         sizes = self.node_sizes(rows)
+        if self.given is not None:
+            return _Given(self.given)
         if self.kind == "contiguous":
             return _Contiguous(sizes)
         if self.kind == "shuffled":
@@ -170,6 +225,18 @@ class _Contiguous:
         nodes = np.searchsorted(self._ends, row, side="right").astype(np.int32)
         nodes[nodes == len(self._ends)] = DROPPED
         return nodes
+
+
+class _Given:
+    """Rows in order: each to the node that was given for it."""
+
+    def __init__(self, given: NodeNumbers) -> None:
+        self._numbers = given.values
+        self._row = 0
+
+    def __call__(self, labels: NDArray[np.float64]) -> NDArray[np.int32]:
+        self._row += len(labels)
+        return self._numbers[self._row - len(labels) : self._row]
 
 
 class _Urn:

@@ -2,6 +2,7 @@
 
 import tracemalloc
 from itertools import pairwise
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -27,7 +28,7 @@ def labels(rows: int, share: float = 0.4, seed: int = 0) -> np.ndarray:
 partitions = st.builds(
     Partition,
     nodes=st.integers(1, 9),
-    kind=st.sampled_from(KINDS),
+    kind=st.sampled_from([kind for kind in KINDS if kind != "given"]),
     seed=st.integers(0, 2**64 - 1),
     sizes=st.sampled_from(["equal", "keep", "unequal"]),
     alpha=st.floats(1e-3, 1e3),
@@ -166,3 +167,59 @@ def test_refused() -> None:
         Partition(21).node_sizes(20)
     with pytest.raises(InputError, match="needs two classes, but the labels are real numbers"):
         Partition(2, "dirichlet").assignment(20, None)
+
+
+def test_given_numbers_are_taken_row_by_row() -> None:
+    numbers = np.array([2, 0, 1, 1, 2, 2])
+    partition = Partition.of_rows(numbers)
+    assert partition.nodes == 3
+    assert partition.node_sizes(6).tolist() == [1, 2, 3]
+    assert assign(partition, labels(6), (1, 4)).tolist() == numbers.tolist()
+
+
+def test_given_numbers_of_a_file_are_those_of_the_array(tmp_path: Path) -> None:
+    numbers = [1, 0, 1, 2]
+    np.save(tmp_path / "nodes.npy", np.array(numbers))
+    (tmp_path / "nodes.txt").write_text("# node\n1\n0\n1\n2\n")
+    for name in ("nodes.npy", "nodes.txt"):
+        partition = Partition(3, "given", file=tmp_path / name)
+        assert assign(partition, labels(4)).tolist() == numbers
+    assert Partition.of_rows(numbers).identity() == Partition.of_rows(np.array(numbers, np.uint8)).identity()
+    assert Partition.of_rows(numbers).identity() != Partition.of_rows([1, 0, 2, 1]).identity()
+
+
+def test_identities_of_other_partitions_do_not_know_of_given_numbers() -> None:
+    """Stores that were made before they could be given are found again."""
+    assert Partition(3, "shuffled").identity() == {"nodes": 3, "kind": "shuffled", "seed": 0, "sizes": "keep"}
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("", "has the shape (0,)"),
+        ("0\n2\n", "node 1 has no rows; number them 0, 1, ..."),
+        ("0\n-1\n", "-1.0 of row 1 is not the number of a node"),
+        ("0\n0.5\n", "0.5 of row 1 is not the number of a node"),
+        ("0\nnan\n", "nan of row 1 is not the number of a node"),
+        ("hospital\n", "holds no node numbers"),
+        ("0 1\n1 0\n", "has the shape (2, 2)"),
+    ],
+)
+def test_files_of_node_numbers_that_are_none(tmp_path: Path, text: str, words: str) -> None:
+    (tmp_path / "nodes").write_text(text)
+    with pytest.raises(InputError) as error:
+        Partition(2, "given", file=tmp_path / "nodes").node_sizes(2)
+    assert words in str(error.value)
+
+
+def test_given_numbers_that_do_not_fit(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="has 3 node numbers for 4 rows"):
+        Partition.of_rows([0, 1, 1]).node_sizes(4)
+    with pytest.raises(InputError, match="nodes=3 but partition has 2 nodes; use nodes=2"):
+        Partition.of_rows([0, 1, 1], nodes=3).node_sizes(3)
+    with pytest.raises(InputError, match=r"partition.kind=given needs either partition.file"):
+        Partition(3, "given")
+    with pytest.raises(InputError, match=r"partition.column is for partition.kind=given, not for contiguous"):
+        Partition(3, column=2)
+    with pytest.raises(InputError, match="does not exist"):
+        Partition(3, "given", file=tmp_path / "none").node_sizes(4)

@@ -11,6 +11,7 @@ import pytest
 
 from dtoken.errors import InputError
 from dtoken.graph import REGISTRY, build, parameters
+from dtoken.graph.edge_list import edges_of
 
 SIZES = {"hypercube": 16, "random_regular": 12}
 
@@ -211,3 +212,27 @@ def test_a_complete_graph_needs_no_networkx() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "False\n"
+
+
+def test_edges_given_as_a_list():
+    assert build("edge_list", 3, edges=[[0, 1], (1, 2), [1, 0]]).neighbours(1).tolist() == [0, 2]
+    assert build("edge_list", 3, edges=[[0, 1], [1, 2], [2, 0]], directed=True).neighbours(1).tolist() == [2]
+    for edges, words in ([[0, 3]], "node 3 is outside 0..2"), ([[0, 1, 2]], "has 3 words"), ([7], "has 1 words"):
+        with pytest.raises(InputError, match=words):
+            build("edge_list", 3, edges=edges)
+    with pytest.raises(InputError, match="both given"):
+        build("edge_list", 3, edges=[[0, 1]], path="file")
+
+
+@pytest.mark.parametrize("kind", [nx.Graph, nx.DiGraph, nx.MultiGraph, nx.MultiDiGraph])
+def test_edges_of_a_networkx_graph(kind):
+    graph = kind([(0, 2), (2, 1), (1, 0), (1, 0)])
+    topology = build("edge_list", 3, **edges_of(graph))
+    assert topology.directed == graph.is_directed()
+    for node in graph:
+        assert topology.neighbours(node).tolist() == sorted(set(graph.neighbors(node)))
+
+
+def test_nodes_of_a_networkx_graph_are_numbers_from_zero():
+    with pytest.raises(InputError, match="convert_node_labels_to_integers"):
+        edges_of(nx.Graph([(1, 2), (2, 3)]))

@@ -5,7 +5,9 @@ nothing else has to be told of it. Files are read as text, and loaded when the m
 take a while to load.
 """
 
+import os
 import re
+import sys
 from importlib import import_module
 from pathlib import Path
 from traceback import extract_tb
@@ -33,6 +35,8 @@ METHODS: dict[str, str] = find_methods(Path(__file__).parent)
 def method_class(name: str) -> type[Any]:
     """The class of a method: one of the registry, or ``package.module.Class`` of the user's own.
 
+    The user's own may lie in the current directory, which is looked at last, and for this alone.
+
     Examples
     --------
     >>> method_class("tvr").__name__
@@ -43,6 +47,8 @@ def method_class(name: str) -> type[Any]:
         if name not in METHODS:
             raise InputError(f"algorithm={name} is not known; {use_one_of(name, METHODS)}")
         module, attribute = f"dtoken.algorithms.{name}", METHODS[name]
+    elif os.getcwd() not in sys.path:
+        sys.path.append(os.getcwd())
     try:
         found: type[Any] = getattr(import_module(module), attribute)
     except (ImportError, AttributeError) as error:

@@ -1,6 +1,5 @@
 """``dtoken``: one run, or with ``-m`` several, from a Hydra configuration."""
 
-import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -63,8 +62,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     asked = parse(words)
     sys.argv = [sys.argv[0], *words]  # what summaries and manifests tell of the command
-    if os.getcwd() not in sys.path:
-        sys.path.insert(0, os.getcwd())  # for algorithm._target_=my_module.MyMethod
     return run_command(lambda: _run(asked))
 
 

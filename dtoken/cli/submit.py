@@ -27,6 +27,9 @@ class Sweep(NamedTuple):
     directory: Path
 
 
+TRUST = "also if the sweep is somebody else's: what its manifest says runs as you"
+
+
 def add_submit(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     """Add the command to those of ``dtoken-sweep``."""
     from dtoken.sweep.submit import Resources
@@ -44,6 +47,7 @@ def add_submit(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
     add("--walltime", default=usual.walltime, metavar="T", help=f"longest time of the driver ({usual.walltime})")
     add("--memory", default=usual.memory, metavar="M", help=f"memory of the driver ({usual.memory})")
     add("--queue", metavar="Q", help="queue of the driver, if not that of the workers (cluster.queue)")
+    add("--trust", action="store_true", help=TRUST)
     add("words", nargs=argparse.REMAINDER, metavar="KEY=VALUE", help="as for dtoken -m; or the directory of a sweep")
     parser.set_defaults(command=_submit)
 
@@ -53,7 +57,7 @@ def _submit(options: argparse.Namespace) -> int:
 
     words: list[str] = options.words
     again = len(words) > 0 and "=" not in words[0] and Path(words[0]).is_dir()
-    sweep = _missing(Path(words[0]).absolute(), words[1:]) if again else _new(words)
+    sweep = _missing(Path(words[0]).absolute(), words[1:], options.trust) if again else _new(words)
     resources = Resources(options.walltime, options.memory, options.queue)
     made = submit(sweep.cluster, sweep.arguments, sweep.cwd, sweep.directory, resources)
     print(f"submitted  {made.kind} job {made.job}, the driver; it submits the jobs of the workers")
@@ -84,12 +88,13 @@ def tell(jobs: "Sequence[Job]", todo: Iterable[Any], cluster: "Cluster") -> None
     print(f"{plural(len(jobs), 'job')}, all configurations valid; {len(list(todo)):,} to run")
 
 
-def _missing(directory: Path, more: Sequence[str]) -> Sweep:
-    from dtoken.sweep.status import manifest_of
+def _missing(directory: Path, more: Sequence[str], trust: bool) -> Sweep:
+    from dtoken.sweep.status import manifest_to_run
 
-    manifest = manifest_of(directory)
+    manifest = manifest_to_run(directory, trust)
     cluster, _ = _composed([word for word in (*manifest.command[1:], *more) if word not in ("-m", "--multirun")])
-    return Sweep(cluster, ["-m", "dtoken.cli.sweep", "resume", str(directory), *more], Path(manifest.cwd), directory)
+    resume = ["-m", "dtoken.cli.sweep", "resume", *(["--trust"] if trust else []), str(directory), *more]
+    return Sweep(cluster, resume, Path(manifest.cwd), directory)
 
 
 def _composed(words: Sequence[str]) -> "tuple[Cluster, Path]":

@@ -8,7 +8,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from dtoken.cli.submit import add_submit
+from dtoken.cli.submit import TRUST, add_submit
 from dtoken.cli.terminal import run_command
 from dtoken.errors import InputError
 
@@ -51,6 +51,7 @@ def _parser() -> argparse.ArgumentParser:
         description="Run what is missing or failed in a sweep, as it was started; interrupted runs continue.",
         allow_abbrev=False,
     )
+    resume.add_argument("--trust", action="store_true", help=TRUST)
     resume.add_argument("directory", type=Path, metavar="DIR")
     resume.add_argument("words", nargs=argparse.REMAINDER, metavar="KEY=VALUE", help="more, as cluster.workers=8")
     resume.set_defaults(command=_resume)
@@ -92,10 +93,10 @@ def _status(options: argparse.Namespace) -> int:
 def _resume(options: argparse.Namespace) -> int:
     from dtoken.cli.run import main as dtoken
     from dtoken.cli.run import quoted
-    from dtoken.sweep.status import manifest_of
+    from dtoken.sweep.status import manifest_to_run
 
     directory = options.directory.absolute()
-    manifest = manifest_of(directory)
+    manifest = manifest_to_run(directory, options.trust)
     if not os.path.isdir(manifest.cwd):
         raise InputError(f"the sweep was started in {manifest.cwd}, which is not a folder any more")
     os.chdir(manifest.cwd)

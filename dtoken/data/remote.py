@@ -6,6 +6,7 @@ remote store is a local one: rows are cut from the local copy (`row_files`), and
 
 import hashlib
 import os
+import stat
 import tempfile
 from contextlib import suppress
 from dataclasses import dataclass
@@ -34,8 +35,20 @@ def is_remote(location: str | os.PathLike[str] | None) -> bool:
 
 
 def default_scratch() -> Path:
-    """Where chunks of remote stores are kept: a folder of the user's own below the system's temporary one."""
-    return Path(tempfile.gettempdir()) / f"dtoken-{os.getuid()}"
+    """Where chunks of remote stores are kept: a folder of the user's own below the system's temporary one.
+
+    Everybody knows its name, so it is made here, or must be a folder that nobody else can enter.
+    """
+    folder = Path(tempfile.gettempdir()) / f"dtoken-{os.getuid()}"
+    try:
+        with suppress(FileExistsError):
+            folder.mkdir(mode=0o700)
+        found = folder.lstat()
+    except OSError as error:
+        raise InputError(f"{folder} cannot be made: {reason(error)}; set data.scratch to a folder of yours") from None
+    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or found.st_mode & 0o077:
+        raise InputError(f"{folder} is not a folder that only you can enter; set data.scratch to a folder of yours")
+    return folder
 
 
 def open_store(location: str | os.PathLike[str], scratch: Path | None = None) -> ShardStore:

@@ -64,7 +64,7 @@ class Result:
         for name in (SUMMARY, TRAJECTORY, RESULT):
             if not (directory / name).exists():
                 raise InputError(f"{directory} does not hold a finished run: it has no {name}")
-        group = zarr.open_group(directory / RESULT, mode="r")
+        group = zarr.open_group(directory / RESULT, mode="r", zarr_format=3)
         theta, tokens, nodes = (np.asarray(group[name]) for name in ("theta", "tokens", "nodes"))
         summary = json.loads((directory / SUMMARY).read_text(encoding="utf-8"))
         return cls(read_records(directory), summary, theta, tokens, nodes, directory)

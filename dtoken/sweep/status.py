@@ -1,5 +1,7 @@
 """The state of a sweep from what is on disk: for any machine that sees it, whether the driver lives or not."""
 
+import os
+import shlex
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from datetime import datetime
@@ -10,6 +12,7 @@ from dtoken.errors import InputError
 from dtoken.sweep.submit import LOG, submission
 from hydra_dask.identity import swept_keys
 from hydra_dask.manifest import (
+    MANIFEST,
     RUNNING,
     TO_DO,
     WAITING,
@@ -87,6 +90,21 @@ def manifest_of(directory: Path) -> Manifest:
     if manifest is None:
         raise InputError(f"{directory} is not the directory of a sweep: it has no manifest.json")
     return manifest
+
+
+def manifest_to_run(directory: Path, trust: bool) -> Manifest:
+    """The manifest of a sweep whose command is to be run again.
+
+    It says what is run and where, and somebody else may have written it: unless the user says ``trust``, it must be the
+    user's own.
+    """
+    manifest, me = manifest_of(directory), os.getuid()
+    if trust or all(path.stat().st_uid == me for path in (directory, directory / MANIFEST)):
+        return manifest
+    raise InputError(
+        f"{directory} belongs to somebody else, and going on would run, as you: cd {manifest.cwd} && "
+        f"{shlex.join(manifest.command)}; if that is fine, say --trust before the directory"
+    )
 
 
 def sweep_status(directory: Path) -> Status:

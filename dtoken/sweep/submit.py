@@ -57,9 +57,9 @@ def batch_system(cluster: Cluster, directory: Path) -> Jobs:
 
 
 def driver(arguments: Sequence[str], cwd: Path, directory: Path, resources: Resources) -> Driver:
-    """The job that runs ``python ARGUMENTS`` in ``cwd`` for the sweep in ``directory``."""
+    """The job that runs ``python ARGUMENTS`` in ``cwd``, where no programs are looked for, for ``directory``."""
     return Driver(
-        (sys.executable, *arguments),
+        (sys.executable, "-P", *arguments),
         cwd,
         directory / LOG,
         directory / LOGS,

@@ -12,7 +12,12 @@ from typing import Any
 
 METHOD = "forkserver"
 PRELOAD = ["distributed.nanny", "distributed.dashboard", "hydra_dask.worker"]
-ENVIRON = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+ENVIRON = {
+    "OMP_NUM_THREADS": "1",
+    "MKL_NUM_THREADS": "1",
+    "OPENBLAS_NUM_THREADS": "1",
+    "PYTHONSAFEPATH": "1",  # a token.py in the current directory is not Python's own
+}
 
 
 def available() -> bool:
@@ -27,7 +32,7 @@ def start(more: Sequence[str] = ()) -> None:
     from multiprocessing import forkserver
 
     added = {name: value for name, value in ENVIRON.items() if name not in os.environ}
-    os.environ.update(added)  # as Dask does for its workers; here libraries are loaded before it can
+    os.environ.update(added)  # threads as Dask does for its workers; here libraries are loaded before it can
     try:
         server: Any = multiprocessing.get_context(METHOD)
         server.set_forkserver_preload([*PRELOAD, *more])

@@ -23,12 +23,14 @@ from hydra_dask.cluster.connection import (
 )
 from hydra_dask.cluster.credentials import file_security, shared_credentials
 from hydra_dask.cluster.queue import Queue
+from hydra_dask.cluster.scratch import private_folder
 from hydra_dask.cluster.walltime import lifetime
 
 if TYPE_CHECKING:
     from distributed import Security
 
 LEAVING = "hydra_dask.cluster._leaving"
+COMMAND = "hydra_dask.cluster._batch_worker"
 CONFIGURATION = {
     # The keeper replaces jobs; Dask cancels one only when its worker has left without the job's end.
     "distributed.deploy.lost-worker-timeout": "60s",
@@ -40,6 +42,7 @@ OURS = {"processes", "nanny", "cores", "memory", "queue", "account", "project", 
     "log_directory",
     "local_directory",
     "shared_temp_directory",
+    "worker_command",
 }
 
 
@@ -71,7 +74,8 @@ class Jobs:
     shared
         Folder that all nodes see, for these credentials; None: ``.dask-launcher`` in the home directory.
     scratch
-        Folder on a node's own disk for files of a worker; None: the node's temporary directory.
+        Folder on a node's own disk in which each worker has a private one for its files; None: the node's temporary
+        directory.
     logs
         Folder for what jobs print; None: ``workers`` in the directory of a sweep, else ``logs`` in ``shared``.
     dashboard
@@ -158,7 +162,12 @@ class Jobs:
             raise ValueError(f"cluster={self.kind} needs the command {command}, which is not on this machine")
         credentials = shared_credentials(self.folder) if self.tls else nullcontext()
         jobs = math.ceil(self.workers / self.per_job)
-        with quiet(), dask.config.set(CONFIGURATION), credentials as security:
+        with (
+            quiet(),
+            private_folder() as own,
+            dask.config.set(CONFIGURATION | {"temporary-directory": own}),
+            credentials as security,
+        ):
             try:
                 cluster = system(
                     interface=self.interface,
@@ -202,7 +211,9 @@ class Jobs:
             "cores": self.cores * self.per_job,
             "memory": f"{parse_bytes(self.memory) * self.per_job}B",
             "processes": self.per_job,
-            "python": f"exec {shlex.quote(sys.executable)}",  # signals reach Python, not a shell around it
+            # exec: signals reach Python, not a shell around it; -P: what lies in the current directory is no program
+            "python": f"exec {shlex.quote(sys.executable)} -P",
+            "worker_command": COMMAND,
             "security": security,
             "local_directory": None if self.scratch is None else os.fspath(self.scratch),
             "log_directory": os.fspath(self.log_folder),
@@ -217,7 +228,8 @@ class Jobs:
         return self.walltime
 
     def _worker_arguments(self) -> list[str]:
-        arguments = ["--no-dashboard", "--worker-class", f"{LEAVING}.LeavingWorker", "--preload-nanny", LEAVING]
+        arguments = ["--nworkers", str(self.per_job), "--nanny", "--no-dashboard"]
+        arguments += ["--worker-class", f"{LEAVING}.LeavingWorker", "--preload-nanny", LEAVING]
         limit = None if self.names.get("walltime") == "" else self.walltime or self.site_default("walltime")
         with suppress(ValueError):  # a site may write its default in other ways
             life = lifetime(str(limit))

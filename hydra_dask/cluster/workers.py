@@ -18,6 +18,7 @@ from hydra_dask.cluster.connection import (
     quiet,
 )
 from hydra_dask.cluster.credentials import temporary_security
+from hydra_dask.cluster.scratch import private_folder
 
 if TYPE_CHECKING:
     from distributed import Security
@@ -48,7 +49,8 @@ class LocalWorkers:
     memory
         Limit of each worker, as ``4GB``; None: its share of the machine.
     tls
-        Whether connections are encrypted, with credentials made for this run.
+        Whether connections are encrypted, with credentials made for this run; without, any user of this machine can run
+        code as you while the workers are there.
     dashboard
         Where the dashboard listens; port 0 is any free one.
     """
@@ -56,7 +58,7 @@ class LocalWorkers:
     workers: int | None = None
     threads: int = 1
     memory: str | None = None
-    tls: bool = False
+    tls: bool = True
     dashboard: str = DASHBOARD
     kind: ClassVar[str] = "local"
 
@@ -77,7 +79,8 @@ class LocalWorkers:
         fork_server.start()
         with (
             quiet(),
-            dask.config.set(DASK | fork_server.configuration()),
+            private_folder() as scratch,
+            dask.config.set(DASK | fork_server.configuration() | {"temporary-directory": scratch}),
             LocalCluster(
                 n_workers=workers,
                 threads_per_worker=self.threads,

@@ -60,7 +60,7 @@ def test_the_job_asks_for_what_a_driver_needs(kind: str, tmp_path: Path) -> None
     keys = {} if kind == "htcondor" else {"queue": "long"}
     script = driver(["-m", "x"], tmp_path, tmp_path / "sweep", Resources()).script(cluster(kind, **keys))
     assert all(line in script for line in ASKED[kind])
-    assert f"exec {sys.executable} -m x >> {tmp_path}/sweep/driver.log" in script
+    assert f"exec {sys.executable} -P -m x >> {tmp_path}/sweep/driver.log" in script
 
 
 @pytest.mark.parametrize("kind", SUBMIT)
@@ -79,7 +79,7 @@ def test_htcondor_gets_the_command_in_its_own_quotes(tmp_path: Path) -> None:
     script = driver(["-c", "it's"], tmp_path, tmp_path, Resources()).script(cluster("htcondor"))
     (line,) = [line for line in script.splitlines() if line.startswith("Arguments = ")]
     inner = line.removeprefix("Arguments = \"-c '").removesuffix("'\"").replace('""', '"').replace("''", "'")
-    assert shlex.split(inner.partition("exec ")[2])[:3] == [sys.executable, "-c", "it's"]
+    assert shlex.split(inner.partition("exec ")[2])[:4] == [sys.executable, "-P", "-c", "it's"]
 
 
 @pytest.mark.parametrize("kind", LIST)
@@ -127,8 +127,8 @@ def test_the_command_checks_the_whole_sweep_before_it_submits(
     assert told[-1] == str(tmp_path / "my sweep")
     script = (tmp_path / "submitted.sh").read_text()
     arguments = shlex.split(script[script.index("exec ") :])
-    assert arguments[1:7] == [sys.executable, "-m", "dtoken.cli.run", "-m", "cluster=slurm", "seed=1,2"]
-    assert arguments[7] == f"hydra.sweep.dir='{tmp_path / 'my sweep'}'"
+    assert arguments[1:8] == [sys.executable, "-P", "-m", "dtoken.cli.run", "-m", "cluster=slurm", "seed=1,2"]
+    assert arguments[8] == f"hydra.sweep.dir='{tmp_path / 'my sweep'}'"
     assert main(words) == 2
     assert "has a driver already, slurm job 17" in capsys.readouterr().err
     assert main(["status", "my sweep"]) == 2

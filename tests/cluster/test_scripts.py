@@ -59,12 +59,13 @@ def test_htcondor_has_a_description_instead(tmp_path: Path) -> None:
 @pytest.mark.parametrize("kind", BATCH)
 def test_the_command_of_a_worker_leaves_in_good_order_and_is_encrypted(kind: str, tmp_path: Path) -> None:
     script = described(kind, tmp_path / "shared", scratch=Path("/scratch")).job_script()
-    (line,) = [line for line in script.splitlines() if "distributed.cli.dask_worker" in line]
+    command = "hydra_dask.cluster._batch_worker"
+    (line,) = [line for line in script.splitlines() if command in line]
     words = shlex.split(line[line.index("exec ") :].rstrip("\"'"))
-    assert words[:4] == ["exec", sys.executable, "-m", "distributed.cli.dask_worker"]
+    assert words[:5] == ["exec", sys.executable, "-P", "-m", command]
     given = dict(pairwise(words))
     shared = str(tmp_path / "shared")
-    assert words[4].startswith("tls://")
+    assert words[5].startswith("tls://")
     assert all(given[f"--tls-{name}"].startswith(shared) for name in ("ca-file", "cert", "key"))
     leaving = "hydra_dask.cluster._leaving"
     assert given["--worker-class"] == f"{leaving}.LeavingWorker"

@@ -11,7 +11,7 @@ from dtoken.config.settings import cluster_values, make_settings
 from dtoken.config.values import defaults
 from dtoken.engine.dask.connect import connect
 from dtoken.errors import InputError
-from hydra_dask.cluster import CLUSTERS, LocalWorkers
+from hydra_dask.cluster import CLUSTERS
 
 CONF = Path(__file__).parents[2] / "conf" / "cluster"
 
@@ -53,9 +53,8 @@ def test_engine_and_cluster_do_not_change_the_identity_of_a_run() -> None:
     assert other.as_config()["cluster"]["workers"] == 9
 
 
-def test_tls_is_on_wherever_others_can_reach_the_cluster() -> None:
-    assert not LocalWorkers().tls
-    assert all(defaults(CLUSTERS[kind])["tls"] for kind in CLUSTERS if kind != "local")
+def test_tls_is_on_unless_it_is_switched_off() -> None:
+    assert all(defaults(kind)["tls"] for kind in CLUSTERS.values())
 
 
 def test_a_missing_batch_system_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -167,3 +167,24 @@ def test_a_scratch_that_cannot_be_written_is_wrong_input(url: str, tmp_path: Pat
     (tmp_path / "file").write_text("")
     with pytest.raises(InputError, match=r"cannot be written: .*; set data\.scratch to another folder"):
         open_store(url, tmp_path / "file")
+
+
+@pytest.mark.parametrize("planted", ["link", "open", "file"])
+def test_a_scratch_folder_that_somebody_else_can_enter_is_refused(
+    planted: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    scratch = remote.default_scratch()
+    assert (scratch.parent, scratch.stat().st_mode & 0o777) == (tmp_path, 0o700)
+    assert remote.default_scratch() == scratch  # as it was
+    scratch.rmdir()
+    if planted == "link":
+        (tmp_path / "elsewhere").mkdir(mode=0o700)
+        scratch.symlink_to(tmp_path / "elsewhere")
+    elif planted == "open":
+        scratch.mkdir()
+        scratch.chmod(0o777)
+    else:
+        scratch.touch(mode=0o600)
+    with pytest.raises(InputError, match=r"is not a folder that only you can enter; set data\.scratch"):
+        remote.default_scratch()

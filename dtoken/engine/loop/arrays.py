@@ -54,7 +54,7 @@ def read_arrays(path: Path) -> Arrays:
     """Read what ``write_arrays`` wrote; ValueError where something is missing."""
     import zarr
 
-    group = zarr.open_group(path, mode="r")
+    group = zarr.open_group(path, mode="r", zarr_format=3)
     names: Any = group.attrs["arrays"]
     arrays: Arrays = {}
     for name in names:

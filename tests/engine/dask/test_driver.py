@@ -1,7 +1,6 @@
 """The Dask engine without faults: equal bits for every method on any number of workers, alone or beside others."""
 
 import random
-import socket
 import ssl
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -42,9 +41,9 @@ from tests.engine.dask.on_dask import (
     state_of,
     without_wall,
 )
+from tests.knocking import knock
 from tests.waiting import NEVER, until
 
-TLS_ALERT = b"\x15"  # how a TLS server tells somebody off who does not speak it
 PATIENT = DaskSettings(silence=NEVER)  # a machine with other work must not look like a fault
 ENGINE = {"kind": "dask", "silence": NEVER}
 
@@ -212,23 +211,6 @@ def test_equal_bits_with_tls(
     scale(secure_cluster, secure_client, workers)
     for name in METHODS:
         assert compare(secure_client, store, name).workers == workers
-
-
-def knock(door: tuple[str, int], context: ssl.SSLContext | None, greeting: bytes, seconds: float = NEVER) -> str:
-    """What a stranger meets who connects, with TLS or without, and says something."""
-    visitor = socket.create_connection(door, seconds)
-    try:
-        if context is not None:
-            visitor = context.wrap_socket(visitor)
-        visitor.sendall(greeting)
-        answer = visitor.recv(1)
-    except TimeoutError:
-        return "let in"  # somebody waits for more
-    except OSError:  # an alert of TLS, or the connection is simply gone
-        return "sent away"
-    finally:
-        visitor.close()
-    return "sent away" if answer in (b"", TLS_ALERT) else "let in"
 
 
 def test_without_certificate_nobody_reaches_scheduler_worker_or_tokens(

@@ -37,7 +37,7 @@ def run(
     graph: str | Keys | Graph | nx.Graph[Any] = "complete",
     *,
     problem: Keys | Problem | None = None,
-    loss: str | None = None,
+    loss: str | type[Any] | None = None,
     sigma: float | None = None,
     partition: str | Keys | Partition | ArrayLike | None = None,
     seed: int = 0,
@@ -71,7 +71,7 @@ def run(
     problem
         What is minimised, as an object or as a dictionary of its keys.
     loss
-        Loss of every row, in the place of ``problem``.
+        Loss of every row, in the place of ``problem``: a name, or a class of your own.
     sigma
         Regularisation of each node, in the place of ``problem``.
     partition
@@ -157,7 +157,7 @@ def predict(
     graph: str | Keys | Graph | nx.Graph[Any] = "complete",
     *,
     problem: Keys | Problem | None = None,
-    loss: str | None = None,
+    loss: str | type[Any] | None = None,
     sigma: float | None = None,
     partition: str | Keys | Partition | ArrayLike | None = None,
     accuracies: Sequence[float] = (1e-4, 1e-8),
@@ -212,10 +212,14 @@ def predict(
     return pd.DataFrame(columns, index=quantities(columns.values()), dtype=object)
 
 
-def _problem(problem: Keys | Problem | None, loss: str | None, sigma: float | None) -> Keys | Problem | None:
+def _problem(
+    problem: Keys | Problem | None, loss: str | type[Any] | None, sigma: float | None
+) -> Keys | Problem | None:
     """The problem, given as a whole or by its parts."""
     from dtoken.errors import InputError
 
+    if isinstance(loss, type):
+        loss = f"{loss.__module__}.{loss.__qualname__}"
     parts = {key: value for key, value in (("loss", loss), ("sigma", sigma)) if value is not None}
     if problem is not None and parts:
         raise InputError("problem is given twice; give either problem=... or loss=... and sigma=...")

@@ -5,15 +5,12 @@ nothing else has to be told of it. Files are read as text, and loaded when the m
 take a while to load.
 """
 
-import os
 import re
-import sys
-from importlib import import_module
 from pathlib import Path
-from traceback import extract_tb
 from typing import Any
 
 from dtoken.errors import InputError
+from dtoken.problem.own import imported
 from dtoken.text import use_one_of
 
 CLASS = re.compile(r"^class (\w+)", re.MULTILINE)
@@ -35,28 +32,13 @@ METHODS: dict[str, str] = find_methods(Path(__file__).parent)
 def method_class(name: str) -> type[Any]:
     """The class of a method: one of the registry, or ``package.module.Class`` of the user's own.
 
-    The user's own may lie in the current directory, which is looked at last, and for this alone.
-
     Examples
     --------
     >>> method_class("tvr").__name__
     'TVR'
     """
-    module, _, attribute = name.rpartition(".")
-    if not module:
-        if name not in METHODS:
-            raise InputError(f"algorithm={name} is not known; {use_one_of(name, METHODS)}")
-        module, attribute = f"dtoken.algorithms.{name}", METHODS[name]
-    elif os.getcwd() not in sys.path:
-        sys.path.append(os.getcwd())
-    try:
-        found: type[Any] = getattr(import_module(module), attribute)
-    except (ImportError, AttributeError) as error:
-        raise InputError(f"algorithm._target_={name} cannot be imported ({error})") from None
-    except Exception as error:  # in the user's own file
-        place = extract_tb(error.__traceback__)[-1]
-        where = f"{place.filename}:{place.lineno}"
-        raise InputError(
-            f"algorithm._target_={name} cannot be imported ({where}: {type(error).__name__}: {error})"
-        ) from error
-    return found
+    if "." in name:
+        return imported(name, "algorithm._target_")
+    if name not in METHODS:
+        raise InputError(f"algorithm={name} is not known; {use_one_of(name, METHODS)}")
+    return imported(f"dtoken.algorithms.{name}.{METHODS[name]}", "algorithm._target_")

@@ -71,7 +71,7 @@ def _add_inspect(commands: "argparse._SubParsersAction[argparse.ArgumentParser]"
     )
     inspect.add_argument("store", type=Path)
     inspect.add_argument("--json", action="store_true", help="everything, for scripts")
-    inspect.add_argument("--loss", help="logistic, squared or smooth_hinge (default by the labels)")
+    inspect.add_argument("--loss", help="a loss, such as logistic or squared (default by the labels)")
     inspect.add_argument(
         "--sigma", type=float, default=1e-5, help="regulariser for the condition number (default 1e-5)"
     )

@@ -35,13 +35,20 @@ class Problem:
     Parameters
     ----------
     loss
-        ``logistic``, ``squared`` or ``smooth_hinge``.
+        ``logistic``, ``squared``, ``smooth_hinge``, ``huber``, ``poisson``, or ``package.module.Class`` of your own.
     sigma
         Regularisation of each node.
+    intercept
+        Whether the model has one: a last column that is ``intercept_scale`` in every row.
+    intercept_scale
+        The value of that column, s. The intercept, s times its weight, is regularised 1 / s^2 as much as a weight, and
+        never not at all, since methods need strongly convex nodes; the squared norm of every row grows by s^2.
     """
 
     loss: str = "logistic"
     sigma: float = 1e-2
+    intercept: bool = False
+    intercept_scale: float = 3.0
 
     def __post_init__(self) -> None:
         from dtoken.problem.losses import get_loss
@@ -49,6 +56,8 @@ class Problem:
         get_loss(self.loss)
         if not 0 < self.sigma < float("inf"):
             raise InputError(f"problem.sigma={self.sigma} must be a positive number; use for instance 1e-3")
+        if not 0 < self.intercept_scale < float("inf"):
+            raise InputError(f"problem.intercept_scale={self.intercept_scale} must be a positive number")
 
 
 def asked_accuracies(recorded: Iterable[float], stop: float | None) -> tuple[float, ...]:

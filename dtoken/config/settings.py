@@ -3,6 +3,7 @@
 from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass, field, fields
 from fractions import Fraction
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal, cast
 
@@ -26,6 +27,7 @@ from dtoken.data.partition import Partition
 from dtoken.data.remote import is_remote
 from dtoken.data.rows import Source
 from dtoken.data.sources import open_source
+from dtoken.data.wrapped import WithConstant
 from dtoken.engine.loop.settings import Checkpointing, Recording, Stop
 from dtoken.engine.rows.memory import parse_memory
 from dtoken.engine.settings import EngineSettings
@@ -82,9 +84,18 @@ class Settings:
             raise InputError(f"algorithm.tokens={tokens} but there are only {nodes} nodes; use tokens<={nodes}")
         if not 0 <= self.seed < 2**64:
             raise InputError(f"seed={self.seed} must be an integer from 0 to 2**64 - 1")
+        if isinstance(self.store, str) and self.problem.intercept:
+            raise InputError("problem.intercept=true adds a column at ingest, and data.store is there already")
         parse_memory("cluster.memory", getattr(self.cluster, "memory", None))
         if self.stop.suboptimality is not None and self.record.every_passes is None and self.record.every_jumps is None:
             raise InputError("stop.suboptimality is looked at at record points; set record.every_passes or every_jumps")
+
+    @cached_property
+    def training(self) -> Source:
+        """The rows that are ingested, spread over nodes and trained on."""
+        if not self.problem.intercept:
+            return self.source
+        return WithConstant(self.source, self.problem.intercept_scale)
 
     @property
     def method_title(self) -> str:

@@ -19,6 +19,7 @@ from dtoken.data.partition import Partition
 from dtoken.data.rows import RowBlock, Source
 from dtoken.data.spool import NodeSpools, append_frame, read_frames
 from dtoken.data.store import Meta
+from dtoken.data.wrapped import add_column
 from dtoken.data.writer import Shard, ShardWriter, write_root
 from dtoken.errors import InputError
 
@@ -51,21 +52,28 @@ def build(source: Source, partition: Partition, labels: Labels, folder: Path, wa
     label_map = decide(facts.labels.values(), labels, source.name)
     base = _index_base(source, facts)
     features = _features(source, facts, base)
+    constant = getattr(source, "constant", None)
+
+    def place(raw: RowBlock) -> RowBlock:
+        """Rows as they are stored: features count from 0, labels as decided, a constant column at the end."""
+        block = raw._replace(indices=raw.indices - np.int32(base), y=label_map.apply(raw.y))
+        return block if constant is None else add_column(block, features, constant)
 
     watcher.stage(f"spreading {facts.rows:,} rows")
-    spools = _spread(folder, partition, facts, label_map, base, watcher)
+    spools = _spread(folder, partition, facts, label_map, base, place, watcher)
+    columns = features if constant is None else features + 1
 
     watcher.stage(f"writing {partition.nodes} shards")
     store = folder / "store"
     shards = []
     with ThreadPoolExecutor(WRITERS, "dtoken-write") as pool:
-        for shard in pool.map(lambda node: _write_shard(store, node, features, spools), range(partition.nodes)):
+        for shard in pool.map(lambda node: _write_shard(store, node, columns, spools), range(partition.nodes)):
             shards.append(shard)
             watcher.advance(len(shards) / partition.nodes)
     kept = sum(shard.rows for shard in shards)
     meta = Meta(
         n=partition.nodes,
-        d=features,
+        d=columns,
         rows=kept,
         nonzeros=sum(shard.nonzeros for shard in shards),
         dropped_rows=facts.rows - kept,
@@ -129,7 +137,13 @@ def _features(source: Source, facts: _Facts, base: int) -> int:
 
 
 def _spread(
-    folder: Path, partition: Partition, facts: _Facts, label_map: LabelMap, base: int, watcher: Watcher
+    folder: Path,
+    partition: Partition,
+    facts: _Facts,
+    label_map: LabelMap,
+    base: int,
+    place: Callable[[RowBlock], RowBlock],
+    watcher: Watcher,
 ) -> NodeSpools:
     partition.check_rows(facts.rows)
     column = partition.column
@@ -139,7 +153,7 @@ def _spread(
     spools = NodeSpools(folder / "nodes", SPREAD_MEMORY)
     taken, done = np.zeros(partition.nodes, np.int64), 0
     for raw in read_frames(folder / "rows"):
-        block = raw._replace(indices=raw.indices - np.int32(base), y=label_map.apply(raw.y))
+        block = place(raw)
         if assign is not None:
             nodes = assign(block.y)
         elif column is not None:

@@ -159,6 +159,30 @@ class FiniteSum:
         """L_ij = c q_ij / m_i of the node's rows, c the curvature bound of the loss; 0 for empty rows."""
         return self.loss.curvature * self.row_norms(node) / self.shards.node_rows[node]
 
+    def check_labels(self) -> None:
+        """Refuse labels that make no sense for the loss; a pass over them, where the loss minds."""
+        least = self.loss.least_label
+        for node in range(self.n) if least is not None else ():
+            for block in self.reader.blocks(node):
+                if block.rows and block.y.min() < least:
+                    raise InputError(
+                        f"problem.loss={self.loss.name} needs labels of at least {least:g}, but one is "
+                        f"{block.y.min():g}; two different labels become -1 and +1 unless data.labels=real"
+                    )
+
+    def rows_above(self, theta: Vector, limit: float) -> int:
+        """How many margins of ``theta`` are above ``limit``."""
+
+        def of_node(node: int) -> int:
+            count = 0
+            for block in self.reader.blocks(node):
+                found = np.empty(block.rows)
+                kernels.margins(block.data, block.indices, block.indptr, theta, found)
+                count += int(np.count_nonzero(found > limit))
+            return count
+
+        return sum(in_order(of_node, self.n, self.threads))
+
     def _node_gradient(self, node: int, theta: Vector) -> Vector:
         out = np.zeros(self.d)
         for block in self.reader.blocks(node):

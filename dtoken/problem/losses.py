@@ -11,18 +11,23 @@ logistic       log(1 + exp(-y t))                                              1
 squared        (t - y)^2 / 2                                                   1
 smooth_hinge   0 if yt >= 1, (1 - yt)^2 / 2 if 0 < yt < 1, 1/2 - yt otherwise  1
 =============  ==============================================================  ==============
+
+Further losses are classes in files of their own (``examples``, or a user's; see ``own``), called by address.
 """
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 from dtoken.compiled import compiled
 from dtoken.errors import InputError
+from dtoken.problem.own import compile_loss, imported
+from dtoken.problem.pointers import call_pointer
 from dtoken.text import use_one_of
 
 LOGISTIC = 0
 SQUARED = 1
-SMOOTH_HINGE = 2
+SMOOTH_HINGE = 2  # larger codes are addresses of tables with three functions
 
 EPSILON = 2.0**-52
 NEWTON_STEPS = 64  # far more than a well-posed root needs; after that plain bisection, which always ends
@@ -35,13 +40,19 @@ class Loss:
     Parameters
     ----------
     name
-        ``logistic``, ``squared`` or ``smooth_hinge``.
+        As ``problem.loss`` has it.
     code
         What the compiled functions branch on.
     curvature
         The smallest upper bound of phi''.
     classification
         Whether labels are -1 and +1.
+    least_label
+        The smallest label that makes sense; None: any.
+    limit
+        Margins up to which the loss is what its name says; None: all.
+    digest
+        Of the file that defines the loss; empty for those that are compiled into the kernels.
 
     Examples
     --------
@@ -55,6 +66,14 @@ class Loss:
     code: int
     curvature: float
     classification: bool
+    least_label: float | None = None
+    limit: float | None = None
+    digest: str = ""
+
+    @property
+    def key(self) -> str:
+        """What results are kept under: the name, and of a loss in a file of its own what the file says."""
+        return f"{self.name}-{self.digest}" if self.digest else self.name
 
 
 LOSSES: dict[str, Loss] = {
@@ -66,9 +85,12 @@ LOSSES: dict[str, Loss] = {
     )
 }
 
+EXAMPLES = {"huber": "dtoken.problem.examples.huber.Huber", "poisson": "dtoken.problem.examples.poisson.Poisson"}
+NAMES = (*LOSSES, *EXAMPLES)
+
 
 def get_loss(name: str) -> Loss:
-    """Find a loss by its name.
+    """Find a loss by its name, or ``package.module.Class`` in a file of your own.
 
     Examples
     --------
@@ -81,7 +103,18 @@ def get_loss(name: str) -> Loss:
     """
     if name in LOSSES:
         return LOSSES[name]
-    raise InputError(f"problem.loss={name} is not known; {use_one_of(name, LOSSES)}")
+    target = EXAMPLES.get(name, name)
+    if "." not in target:
+        raise InputError(f"problem.loss={name} is not known; {use_one_of(name, NAMES)}")
+    return own_loss(imported(target, "problem.loss"), name)
+
+
+def own_loss(kind: Any, name: str) -> Loss:
+    """The loss that a class defines."""
+    functions = compile_loss(kind)
+    least, limit = getattr(kind, "least_label", None), getattr(kind, "limit", None)
+    curvature = float(kind.curvature)
+    return Loss(name, functions.code, curvature, kind.classification, least, limit, functions.digest)
 
 
 @compiled
@@ -95,6 +128,9 @@ def value(code: int, t: float, y: float) -> float:
     """
     if code == SQUARED:
         return 0.5 * (t - y) * (t - y)
+    if code > SMOOTH_HINGE:
+        own: float = call_pointer(code, 0, t, y)
+        return own
     z = y * t
     if code == LOGISTIC:
         # exp of a non-positive number only: it may underflow, to the exact limit, but not overflow
@@ -118,6 +154,9 @@ def derivative(code: int, t: float, y: float) -> float:
     """
     if code == SQUARED:
         return t - y
+    if code > SMOOTH_HINGE:
+        own: float = call_pointer(code, 1, t, y)
+        return own
     z = y * t
     if code == LOGISTIC:
         e = math.exp(-abs(z))
@@ -140,6 +179,9 @@ def second(code: int, t: float, y: float) -> float:
     """
     if code == SQUARED:
         return 1.0
+    if code > SMOOTH_HINGE:
+        own: float = call_pointer(code, 2, t, y)
+        return own
     z = y * t
     if code == LOGISTIC:
         e = math.exp(-abs(z))
@@ -176,11 +218,9 @@ def prox_root(code: int, y: float, w: float, t0: float, beta: float, g: float, s
         u = t0 + beta * (g - w * (t0 - y)) / slope
         # one correction: the difference form alone keeps an error of eps |t0| even where |u| is much smaller
         return u - ((u - t0) + beta * (w * (u - y) - g)) / slope
-    return _bracketed_newton(code, y, w, t0, beta, g, start)
-
-
-@compiled
-def _bracketed_newton(code: int, y: float, w: float, t0: float, beta: float, g: float, start: float) -> float:
+    if code > SMOOTH_HINGE:
+        low, high = _bracket(code, y, w, t0, beta, g, start)
+        return _bracketed_newton(code, y, w, t0, beta, g, start, low, high, math.nan)
     # phi' lies between 0 and -y. A few ulps more on both sides keep a saturated root strictly inside.
     end0 = t0 + beta * g
     end1 = t0 + beta * (g + w * y)
@@ -191,6 +231,40 @@ def _bracketed_newton(code: int, y: float, w: float, t0: float, beta: float, g: 
     # Newton's method from here is monotone after one step. Go here when steps leave the bracket, or when they
     # jump to and fro over this point, which can last long.
     centre = 0.0 if code == LOGISTIC else 0.5 * y
+    return _bracketed_newton(code, y, w, t0, beta, g, start, low, high, centre)
+
+
+@compiled
+def _bracket(code: int, y: float, w: float, t0: float, beta: float, g: float, start: float) -> tuple[float, float]:
+    """Two points around the root of h, of a loss of which nothing more is known than that h increases."""
+    low = high = start
+    h = (start - t0) + beta * (w * derivative(code, start, y) - g)
+    step = 1.0625 * abs(h)  # enough where beta >= 0: h' is at least 1
+    if h > 0.0:
+        while h > 0.0 and step < math.inf:
+            high, low, step = low, low - step, 2.0 * step
+            h = (low - t0) + beta * (w * derivative(code, low, y) - g)
+    else:
+        while h < 0.0 and step < math.inf:
+            low, high, step = high, high + step, 2.0 * step
+            h = (high - t0) + beta * (w * derivative(code, high, y) - g)
+    return low, high
+
+
+@compiled
+def _bracketed_newton(
+    code: int,
+    y: float,
+    w: float,
+    t0: float,
+    beta: float,
+    g: float,
+    start: float,
+    low: float,
+    high: float,
+    centre: float,
+) -> float:
+    """The root of h between ``low`` and ``high``; ``centre`` is where steps go that help little, nan: nowhere."""
     u = min(max(start, low), high)
     before = math.inf
     steps = 0

@@ -57,12 +57,13 @@ def optimum(problem: FiniteSum, *, cache: bool = True) -> Optimum:
     """
 
     def compute() -> dict[str, Vector]:
+        problem.check_labels()
         found = minimise(problem)
         numbers = (found.objective, found.gradient_norm, found.relative_gradient_norm, found.error, found.iterations)
         return {"theta": found.theta, "numbers": np.array(numbers, dtype=np.float64)}
 
     store = problem.shards.path if cache else None
-    arrays = cached(store, f"minimum-{problem.loss.name}-{float(problem.sigma)!r}", compute)
+    arrays = cached(store, f"minimum-{problem.loss.key}-{float(problem.sigma)!r}", compute)
     objective, norm, relative, error, iterations = arrays["numbers"].tolist()
     return Optimum(arrays["theta"], objective, norm, relative, error, int(iterations))
 
@@ -73,7 +74,7 @@ def start_objective(problem: FiniteSum) -> float:
     def compute() -> dict[str, Vector]:
         return {"objective": np.array([problem.objective(np.zeros(problem.d))])}
 
-    return float(cached(problem.shards.path, f"start-{problem.loss.name}", compute)["objective"][0])
+    return float(cached(problem.shards.path, f"start-{problem.loss.key}", compute)["objective"][0])
 
 
 class _Point(NamedTuple):

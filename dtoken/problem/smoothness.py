@@ -98,7 +98,7 @@ def batch_smoothness(problem: FiniteSum, *, cache: bool = True) -> Vector:
 
     if not cache:
         return compute()["L"]
-    name = f"batch_smoothness-{problem.loss.name}"
+    name = f"batch_smoothness-{problem.loss.key}"
     return cached(problem.shards.path, name, compute)["L"]
 
 

@@ -204,6 +204,8 @@ def _watch(
 def _identity(prepared: Prepared) -> str:
     """Which run a checkpoint belongs to."""
     content: dict[str, Any] = {"settings": prepared.settings.identity(), "data": prepared.store.path.name}
+    if prepared.experiment.problem.loss.digest:
+        content["loss"] = prepared.experiment.problem.loss.key
     if prepared.choice:
         content["p_comm"] = prepared.choice.value
     if prepared.start_digest:

@@ -42,7 +42,7 @@ def data_sizes(settings: Settings) -> Sizes | None:
     """Features, and rows and non-zeros of each node: of the store, or expected ones of a source that makes its rows."""
     if isinstance(settings.store, str):
         return _sizes_of(open_store(settings.store, settings.scratch))
-    place = (settings.store or default_store_root()) / store_key(settings.source, settings.partition, settings.labels)
+    place = (settings.store or default_store_root()) / store_key(settings.training, settings.partition, settings.labels)
     if (place / "zarr.json").exists():
         return _sizes_of(ShardStore.open(place))
     source: Any = settings.source

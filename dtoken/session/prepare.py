@@ -81,6 +81,7 @@ def prepare_run(settings: Settings, watcher: Watcher | None = None) -> Prepared:
     problem = FiniteSum(store, get_loss(settings.problem.loss), settings.problem.sigma, kept, threads)
     watcher.stage("computing constants and optimum")
     experiment = prepare(problem, settings.method, steps, settings.time, settings.seed)
+    _note_limit(experiment, watcher)
     digest = None
     if (started := origin_of(settings.method)) is not None:
         digest = result_digest(started)
@@ -89,6 +90,16 @@ def prepare_run(settings: Settings, watcher: Watcher | None = None) -> Prepared:
     problem.reader.forget()  # the engine has its own rows
     prepared = Prepared(settings, store, found, experiment, gap, threads, start_digest=digest)
     return prepared if settings.schedule.replay is None else _replaying(prepared, Path(settings.schedule.replay))
+
+
+def _note_limit(experiment: Experiment, watcher: Watcher) -> None:
+    """Say where the optimum lies in a part of the loss that is not what its name says."""
+    problem, limit = experiment.problem, experiment.problem.loss.limit
+    if limit is not None and (beyond := problem.rows_above(experiment.optimum.theta, limit)):
+        watcher.note(
+            f"problem.loss={problem.loss.name} is another function above the margin {limit:g}, and at the optimum "
+            f"{beyond:,} rows are there"
+        )
 
 
 def _first_gap(experiment: Experiment) -> float:
@@ -137,9 +148,9 @@ def open_data(settings: Settings, watcher: Watcher | None = None) -> tuple[Shard
             asked = f"nodes={settings.partition.nodes}"
             raise InputError(f"{asked}, but {settings.store} has {store.n} nodes; use nodes={store.n}")
         return store, True
-    place = (settings.store or default_store_root()) / store_key(settings.source, settings.partition, settings.labels)
+    place = (settings.store or default_store_root()) / store_key(settings.training, settings.partition, settings.labels)
     found = place.exists()
-    store = ingest(settings.source, settings.partition, root=settings.store, labels=settings.labels, watcher=watcher)
+    store = ingest(settings.training, settings.partition, root=settings.store, labels=settings.labels, watcher=watcher)
     return store, found
 
 

@@ -90,6 +90,17 @@ class Result:
         return found
 
     @property
+    def intercept(self) -> float:
+        """The intercept of the estimate; 0 without ``problem.intercept``."""
+        problem = self.summary["config"]["problem"]
+        return float(self.theta[-1] * problem["intercept_scale"]) if problem.get("intercept") else 0.0
+
+    @property
+    def coefficients(self) -> NDArray[np.float64]:
+        """The weights of the features in the estimate, without the intercept."""
+        return self.theta[:-1] if self.summary["config"]["problem"].get("intercept") else self.theta
+
+    @property
     def constants(self) -> dict[str, Any]:
         """The constants of the method, in the paper's names."""
         return dict(self.summary["constants"])

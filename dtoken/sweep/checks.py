@@ -33,7 +33,7 @@ def check_job(config: Any) -> Shared:
 
 
 def _shared(settings: Settings) -> Shared:
-    data = f"{settings.store} {store_key(settings.source, settings.partition, settings.labels)}"
+    data = f"{settings.store} {store_key(settings.training, settings.partition, settings.labels)}"
     return Shared(data, settings.problem.loss, settings.problem.sigma)
 
 

@@ -1,6 +1,7 @@
-"""Checks of a method of one's own: does it keep what dtoken promises of every method?
+"""Checks of a method or a loss of one's own: does it keep what dtoken promises of all of them?
 
-``check_method`` runs a class through everything that its bits must not depend on, and says what fails.
+``check_method`` runs a class through everything that its bits must not depend on, and says what fails; ``check_loss``
+compares a loss with what methods and theory take it for.
 """
 
 import sys
@@ -12,12 +13,13 @@ from typing import TYPE_CHECKING, Any
 
 from dtoken.testing.case import make_case
 from dtoken.testing.checks import CHECKS, ON_WORKERS, Failed, check_members, check_optimum
+from dtoken.testing.loss import LossFailed, check_loss
 from dtoken.testing.workers import Workers
 
 if TYPE_CHECKING:
     from distributed import Client
 
-__all__ = ["MethodFailed", "check_method"]
+__all__ = ["LossFailed", "MethodFailed", "check_loss", "check_method"]
 
 
 class MethodFailed(AssertionError):

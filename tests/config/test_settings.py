@@ -18,7 +18,7 @@ from dtoken.data.synthetic import Synthetic
 from dtoken.engine.loop.settings import Stop
 from dtoken.errors import InputError
 from dtoken.graph import REGISTRY
-from dtoken.problem.losses import LOSSES
+from dtoken.problem.losses import NAMES
 
 
 def from_command(*words: str) -> Settings:
@@ -57,7 +57,7 @@ def test_command_and_python_agree() -> None:
 
 
 def test_every_option_has_a_file_and_every_file_an_option() -> None:
-    groups = {"algorithm": METHODS, "data": SOURCES, "graph": REGISTRY, "problem": LOSSES}
+    groups = {"algorithm": METHODS, "data": SOURCES, "graph": REGISTRY, "problem": NAMES}
     for group, names in groups.items():
         assert {file.stem for file in (config_folder() / group).glob("*.yaml")} == set(names), group
 

@@ -7,22 +7,21 @@ Connections belong to a generation. When a host is lost, the generation ends eve
 that waits in it, and whoever comes too late with an old one is sent away.
 """
 
-import hmac
 import socket
-import ssl
-import struct
 import threading
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import partial
 from typing import NamedTuple, Protocol
 
-from dtoken.engine.dask.tcp import Arrived, Place, TcpLink, receive
+from dtoken.engine.dask.greeting import Encryption, Guest, dressed, introduce, welcome
+from dtoken.engine.dask.tcp import Arrived, Place, TcpLink
+from dtoken.engine.dask.wire import Wire
 
-HELLO = struct.Struct("<32sqq")  # secret, generation, who
 CONNECT_SECONDS = 30.0  # a host that is lost is noticed earlier, and by others; a busy one needs its time
+GREETINGS = 64  # at a time: strangers may knock by the thousand, and cost so many threads and descriptors at most
+TRIES, PAUSE = 10, 0.05  # greetings that may be cut off because of that, and seconds before the next one
 
 
 class Address(NamedTuple):
@@ -30,14 +29,6 @@ class Address(NamedTuple):
 
     host: str
     port: int
-
-
-@dataclass(frozen=True)
-class Encryption:
-    """TLS contexts of the cluster, one for each side of a connection."""
-
-    server: ssl.SSLContext
-    client: ssl.SSLContext
 
 
 class Link(Protocol):
@@ -60,7 +51,8 @@ class Listener:
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         self._socket = socket.create_server((host, 0), family=family, backlog=128)
         self._secret, self._encryption = secret, encryption
-        self._waiting: dict[tuple[int, int], socket.socket] = {}
+        self._waiting: dict[Guest, Wire] = {}
+        self._greeted: dict[int, socket.socket] = {}  # those that are being greeted, the longest first
         self._changed = threading.Condition()
         self._ended = -1  # this generation and those before it are over
         self._closed = False
@@ -68,60 +60,63 @@ class Listener:
         threading.Thread(target=self._accept, daemon=True, name="dtoken-listen").start()
 
     def _accept(self) -> None:
+        number = 0
         while not self._closed:
+            number += 1
             try:
-                connection, _ = self._socket.accept()
-            except OSError:
-                time.sleep(0.05)  # closed; or too many open files, which may pass
-                continue
-            threading.Thread(target=self._greet, args=(connection,), daemon=True, name="dtoken-greet").start()
+                connection = dressed(self._socket.accept()[0], self._encryption, server=True)
+                self._make_room()
+                self._greeted[number] = connection
+                threading.Thread(target=self._greet, args=(number,), daemon=True, name="dtoken-greet").start()
+            except (OSError, RuntimeError):  # closed; or too many open files or threads, which may pass
+                if refused := self._greeted.pop(number, None):
+                    refused.close()
+                time.sleep(PAUSE)
 
-    def _greet(self, connection: socket.socket) -> None:
-        """Let a peer in that knows the secret; anything else is dropped without a word."""
-        try:
-            connection.settimeout(CONNECT_SECONDS)
-            if self._encryption:
-                connection = self._encryption.server.wrap_socket(connection, server_side=True)
-            hello = bytearray(HELLO.size)
-            receive(connection, memoryview(hello))
-            secret, generation, who = HELLO.unpack(hello)
-            if not hmac.compare_digest(secret, self._secret):
-                raise ConnectionError("wrong secret")
-        except OSError:  # what TLS raises is one, too
-            connection.close()
-            return
+    def _make_room(self) -> None:
+        """See to it that few are greeted at a time: who has not said the right thing for longest must go."""
         with self._changed:
-            if self._closed or generation <= self._ended:
-                connection.close()
-                return
-            if earlier := self._waiting.pop((generation, who), None):
-                earlier.close()
-            self._waiting[generation, who] = connection
+            if len(self._greeted) >= GREETINGS:
+                _hang_up(next(iter(self._greeted.values())))
+                self._changed.wait_for(lambda: len(self._greeted) < GREETINGS)
+
+    def _greet(self, number: int) -> None:
+        """Let a peer in that knows the secret; anything else is dropped without a word."""
+        guest, wire = None, None
+        with suppress(Exception):  # whatever a stranger says
+            guest, wire = welcome(self._greeted[number], self._secret, CONNECT_SECONDS)
+        with self._changed:
+            del self._greeted[number]
+            if guest and wire:
+                unused = wire if self.is_over(guest.generation) else self._waiting.pop(guest, None)
+                if unused is not wire:
+                    self._waiting[guest] = wire
+                if unused:
+                    unused.close()
             self._changed.notify_all()
 
-    def connection(self, generation: int, who: int) -> socket.socket:
+    def connection(self, generation: int, who: int) -> Wire:
         """The connection that peer ``who`` opened for ``generation``."""
+        guest = Guest(generation, who)
         with self._changed:
-            self._changed.wait_for(
-                lambda: (generation, who) in self._waiting or self.is_over(generation), CONNECT_SECONDS
-            )
+            self._changed.wait_for(lambda: guest in self._waiting or self.is_over(generation), CONNECT_SECONDS)
             if self.is_over(generation):
                 raise ConnectionError("the connections are given up")
-            if (generation, who) not in self._waiting:
+            if guest not in self._waiting:
                 raise ConnectionError(f"host {who} did not connect within {CONNECT_SECONDS:.0f} s")
-            return self._waiting.pop((generation, who))
+            return self._waiting.pop(guest)
 
-    def connect(self, address: Address, generation: int, who: int) -> socket.socket:
+    def connect(self, address: Address, generation: int, who: int) -> Wire:
         """Open a connection to a peer, as ``who``."""
-        connection = socket.create_connection(address, CONNECT_SECONDS)
-        try:
-            if self._encryption:
-                connection = self._encryption.client.wrap_socket(connection)
-            connection.sendall(HELLO.pack(self._secret, generation, who))
-        except BaseException:
-            connection.close()
-            raise
-        return connection
+        for tries in range(TRIES, 0, -1):
+            connection = dressed(socket.create_connection(address, CONNECT_SECONDS), self._encryption, server=False)
+            try:
+                return introduce(connection, self._secret, Guest(generation, who), CONNECT_SECONDS)
+            except OSError:
+                if tries == 1 or self.is_over(generation):
+                    raise
+                time.sleep(PAUSE)
+        raise AssertionError("unreachable")
 
     def is_over(self, generation: int) -> bool:
         """Whether nobody may connect for ``generation`` any more."""
@@ -131,21 +126,29 @@ class Listener:
         """Give up ``generation`` and all before it: who waits for a connection of theirs stops waiting."""
         with self._changed:
             self._ended = max(self._ended, generation)
-            for key in [key for key in self._waiting if key[0] <= generation]:
-                self._waiting.pop(key).close()
+            for guest in [guest for guest in self._waiting if guest.generation <= generation]:
+                self._waiting.pop(guest).close()
             self._changed.notify_all()
 
     def close(self) -> None:
         """Accept nobody any more."""
         self._closed = True
         with self._changed:
-            for connection in self._waiting.values():
-                connection.close()
+            for wire in self._waiting.values():
+                wire.close()
             self._waiting.clear()
+            for connection in self._greeted.values():
+                _hang_up(connection)
             self._changed.notify_all()
         with suppress(OSError):
             self._socket.shutdown(socket.SHUT_RDWR)  # closing alone does not wake up a thread that accepts
         self._socket.close()
+
+
+def _hang_up(connection: socket.socket) -> None:
+    """Let whoever reads or writes there fail."""
+    with suppress(OSError):  # not ssl's own shutdown, which would speak to the other end
+        socket.socket.shutdown(connection, socket.SHUT_RDWR)
 
 
 class Mesh:
@@ -166,7 +169,7 @@ class Mesh:
     ) -> None:
         self._links: dict[int, Link] = {}
         peers = [peer for peer in range(len(addresses)) if peer != me]
-        opened: dict[int, socket.socket] = {}
+        opened: dict[int, Wire] = {}
         try:
             for peer in peers:
                 if listener.is_over(generation):

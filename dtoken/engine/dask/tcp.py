@@ -1,19 +1,19 @@
-"""One way of a token to another host: a pair of TCP connections, with the cluster's TLS where it has it.
+"""One way of a token to another host: a pair of TCP connections, sealed where the cluster uses TLS.
 
-Every pair of hosts has two connections, one for each direction: a TLS connection must not be read and written by two
-threads at once. A thread per peer reads all the time, so that a send can never wait for a receive. A message is a fixed
-header and the bytes of one token; they are received straight into the token's place.
+Every pair of hosts has two connections, one for each direction. A thread per peer reads all the time, so that a send
+can never wait for a receive. A message is a fixed header and the bytes of one token; they are received straight into
+the token's place. Who sends a token does not wait for a slow network either: what the system does not take at once is
+sent by a thread of the link, while the steps of other nodes go on.
 """
 
-import socket
-import ssl
 import struct
 import threading
+from collections import deque
 from collections.abc import Callable, Sequence
-from contextlib import suppress
+
+from dtoken.engine.dask.wire import Wire
 
 HEADER = struct.Struct("<qq")  # token, turn
-KEEP_ALIVE = {"TCP_KEEPIDLE": 5, "TCP_KEEPINTVL": 2, "TCP_KEEPCNT": 3, "TCP_USER_TIMEOUT": 60_000}  # a cut cable shows
 
 Place = Callable[[int, int], Sequence[memoryview]]  # the bytes of (token, turn), to send from or to receive into
 Arrived = Callable[[int, int], None]  # token, turn
@@ -22,82 +22,80 @@ Arrived = Callable[[int, int], None]  # token, turn
 class TcpLink:
     """The connections of one host to one peer; see `dtoken.engine.dask.channel.Link`.
 
-    It reads from the moment that it is made; ``lost`` is called when nothing more comes, unless it was interrupted.
+    It reads from the moment that it is made; ``lost`` is called when nothing more comes or goes, unless it was
+    interrupted.
     """
 
     def __init__(
-        self, outgoing: socket.socket, incoming: socket.socket, place: Place, arrived: Arrived, lost: Callable[[], None]
+        self, outgoing: Wire, incoming: Wire, place: Place, arrived: Arrived, lost: Callable[[], None]
     ) -> None:
-        self._to, self._from = _ready(outgoing), _ready(incoming)
+        self._to, self._from = outgoing, incoming
         self._place, self._arrived, self._lost = place, arrived, lost
         self._interrupted = False
-        self._sending = threading.Lock()  # one message after the other
+        self._unsent: deque[list[memoryview]] = deque()  # messages, the first of which may be on its way
+        self._changed = threading.Condition()
+        self._sender: threading.Thread | None = None
         self._reader = threading.Thread(target=self._read, daemon=True, name="dtoken-read")
         self._reader.start()
 
     def send(self, token: int, turn: int) -> None:
-        """Send a token; it must not change until this returns."""
+        """Send a token; its place must not change until it has arrived."""
         parts = [memoryview(HEADER.pack(token, turn)), *self._place(token, turn)]
-        with self._sending:
-            if isinstance(self._to, ssl.SSLSocket):
-                for part in parts:
-                    self._to.sendall(part)
-            else:
-                _send_all(self._to, parts)
+        with self._changed:
+            if self._interrupted:
+                raise ConnectionError("the connection is given up")
+            if not self._unsent and self._to.push(parts, wait=False):
+                return
+            self._unsent.append(parts)
+            if self._sender is None:
+                self._sender = threading.Thread(target=self._send, daemon=True, name="dtoken-send")
+                self._sender.start()
+            self._changed.notify_all()
+
+    def _send(self) -> None:
+        while True:
+            with self._changed:
+                self._changed.wait_for(lambda: self._unsent or self._interrupted)
+                if self._interrupted:
+                    return
+                parts = self._unsent[0]  # it stays there: nothing may overtake it
+            try:
+                self._to.push(parts, wait=True)
+            except OSError:
+                self._give_up()
+                return
+            with self._changed:
+                self._unsent.popleft()
 
     def _read(self) -> None:
         header = bytearray(HEADER.size)
         try:
             while True:
-                receive(self._from, memoryview(header))
+                self._from.receive(memoryview(header))
                 token, turn = HEADER.unpack(header)
                 for part in self._place(token, turn):
-                    receive(self._from, part)
+                    self._from.receive(part)
                 self._arrived(token, turn)
         except Exception:  # whatever it is, nothing more comes from there, and somebody may wait for it
-            if not self._interrupted:
-                self._lost()
+            self._give_up()
+
+    def _give_up(self) -> None:
+        if not self._interrupted:
+            self._lost()
 
     def interrupt(self) -> None:
         """Make all sends and receives fail, from any thread."""
         self._interrupted = True
-        for connection in (self._to, self._from):
-            with suppress(OSError):  # not ssl's own shutdown: a send after it would go out unencrypted
-                socket.socket.shutdown(connection, socket.SHUT_RDWR)
+        self._to.interrupt()
+        self._from.interrupt()
+        with self._changed:
+            self._changed.notify_all()
 
     def close(self) -> None:
-        """End the connections and wait for the reader: afterwards nothing is written into tokens any more."""
+        """End the connections and wait for the threads: afterwards no token is read or written any more."""
         self.interrupt()
         self._reader.join()
-        for connection in (self._to, self._from):
-            connection.close()
-
-
-def _ready(connection: socket.socket) -> socket.socket:
-    """The connection without timeout, fast for small messages, and noticing a peer that has vanished."""
-    connection.settimeout(None)
-    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-    for name, value in KEEP_ALIVE.items():
-        if hasattr(socket, name):
-            connection.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
-    return connection
-
-
-def receive(connection: socket.socket, into: memoryview) -> None:
-    """Fill ``into`` with what comes."""
-    while len(into):
-        count = connection.recv_into(into)
-        if count == 0:
-            raise ConnectionError("the peer is gone")
-        into = into[count:]
-
-
-def _send_all(connection: socket.socket, parts: list[memoryview]) -> None:
-    """Send header and arrays in as few system calls as possible."""
-    while parts:
-        sent = connection.sendmsg(parts)
-        while parts and sent >= len(parts[0]):
-            sent -= len(parts.pop(0))
-        if sent:
-            parts[0] = parts[0][sent:]
+        if self._sender:
+            self._sender.join()
+        self._to.close()
+        self._from.close()

@@ -22,7 +22,8 @@ from tornado.ioloop import PeriodicCallback
 from dtoken.algorithms.contract import Origin, Vector
 from dtoken.compiled import package_digest
 from dtoken.engine.dask.assignment import Assignment, Stretch
-from dtoken.engine.dask.channel import Address, Encryption, Listener
+from dtoken.engine.dask.channel import Address, Listener
+from dtoken.engine.dask.greeting import Encryption
 from dtoken.engine.dask.host import Host
 from dtoken.engine.loop.parts import Part, PartFile, read_part, write_part
 from dtoken.engine.loop.recorder import Measurement

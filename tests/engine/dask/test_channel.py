@@ -11,7 +11,8 @@ import pytest
 from distributed import Security
 
 from dtoken.engine.dask import channel
-from dtoken.engine.dask.channel import HELLO, Encryption, Listener, Mesh
+from dtoken.engine.dask.channel import GREETINGS, Listener, Mesh
+from dtoken.engine.dask.greeting import HELLO, Encryption
 from tests.waiting import NEVER, until
 
 SECRET = b"s" * 32
@@ -121,8 +122,8 @@ def test_an_old_generation_is_sent_away(ends: list[End]) -> None:
     listener = ends[0].listener
     listener.end(5)
     stale = ends[1].listener.connect(listener.address, 5, 1)
-    stale.settimeout(NEVER)
-    assert stale.recv(1) == b""
+    with pytest.raises(ConnectionError):
+        stale.receive(memoryview(bytearray(1)))
     stale.close()
 
 
@@ -145,7 +146,7 @@ def test_threads_and_sockets_are_gone_afterwards(ends: list[End]) -> None:
 
 
 def hello(secret: bytes) -> bytes:
-    return HELLO.pack(secret, 1, 1)
+    return HELLO.pack(secret, 1, 1, bytes(32))
 
 
 def test_a_wrong_secret_is_dropped_without_a_word() -> None:
@@ -153,6 +154,93 @@ def test_a_wrong_secret_is_dropped_without_a_word() -> None:
     with socket.create_connection(listener.address, NEVER) as stranger:
         stranger.sendall(hello(b"x" * 32))
         assert stranger.recv(1) == b""
+    assert not listener._waiting
+    listener.close()
+
+
+def test_who_sends_does_not_wait_for_a_peer_that_is_slow(ends: list[End]) -> None:
+    first, second, *_ = ends
+    held = threading.Event()
+    place = second.place
+    second.place = lambda token, turn: [held.wait(NEVER), *place(token, turn)][1:]  # type: ignore[method-assign,misc]
+    connected = meshes(ends)
+    first.tokens[:] = np.arange(4)[:, None]
+    for turn in range(400):  # 160 MB, more than any buffer of the system takes
+        connected[0].send(1, turn % 4, turn)
+    assert not second.arrived
+    held.set()
+    second.wait(400)
+    assert [turn for _, turn in second.arrived] == list(range(400))
+    np.testing.assert_array_equal(second.tokens, first.tokens)
+    for mesh in connected:
+        mesh.close()
+
+
+def test_closing_does_not_wait_for_what_could_not_be_sent(ends: list[End]) -> None:
+    held = threading.Event()
+    ends[1].place = lambda token, turn: [held.wait(NEVER)][1:]  # type: ignore[method-assign,misc]
+    connected = meshes(ends)
+    for turn in range(400):
+        connected[0].send(1, 0, turn)
+    connected[0].close()
+    assert not threads("dtoken-send")
+    held.set()
+    for mesh in connected[1:]:
+        mesh.close()
+
+
+def test_strangers_by_the_hundred_cost_few_threads_and_keep_no_peer_out(ends: list[End]) -> None:
+    door = ends[0].listener
+    strangers = [socket.create_connection(door.address, NEVER) for _ in range(3 * GREETINGS)]
+    until(lambda: len(door._greeted) == GREETINGS)
+    assert len(threads("dtoken-greet")) <= GREETINGS + 1  # one may be about to end
+    connected = meshes(ends)
+    connected[1].send(0, 2, 5)
+    ends[0].wait(1)
+    assert ends[0].arrived == [(2, 5)]
+    for stranger in strangers:
+        stranger.close()
+    for mesh in connected:
+        mesh.close()
+
+
+def test_a_listener_survives_without_descriptors(ends: list[End], monkeypatch: pytest.MonkeyPatch) -> None:
+    refused = threading.Event()
+    accept = socket.socket.accept
+
+    def full(self: socket.socket) -> Any:
+        if refused.is_set():
+            return accept(self)
+        accept(self)[0].close()
+        refused.set()
+        raise OSError(24, "Too many open files")
+
+    monkeypatch.setattr(socket.socket, "accept", full)
+    # the threads that accept are in the old function; one connection each brings them into the new one
+    for end in ends:
+        socket.create_connection(end.listener.address, NEVER).close()
+    connected = meshes(ends)
+    assert refused.is_set()
+    for mesh in connected:
+        mesh.close()
+
+
+def test_a_greeting_has_a_limit_that_dribbling_does_not_extend(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(channel, "CONNECT_SECONDS", 0.3)
+    listener = Listener("127.0.0.1", SECRET)
+    with socket.create_connection(listener.address, NEVER) as stranger:
+        stranger.settimeout(0.1)
+        gone = False
+        for byte in hello(SECRET)[:-1]:  # in all far longer than the limit, each one well within it
+            try:
+                stranger.sendall(bytes([byte]))
+                gone = stranger.recv(1) == b""
+            except TimeoutError:
+                continue
+            except OSError:
+                gone = True
+            break
+        assert gone
     assert not listener._waiting
     listener.close()
 

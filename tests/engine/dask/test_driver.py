@@ -23,8 +23,8 @@ from dtoken.data.partition import Partition
 from dtoken.data.rcv1_like import Rcv1Like
 from dtoken.data.store import DamagedStore, ShardStore
 from dtoken.engine.dask import worker
-from dtoken.engine.dask.channel import HELLO
 from dtoken.engine.dask.driver import DaskEngine
+from dtoken.engine.dask.greeting import HELLO
 from dtoken.engine.dask.worker import Seats
 from dtoken.engine.rows.memory import memory_need
 from dtoken.engine.settings import DaskSettings
@@ -223,7 +223,7 @@ def test_without_certificate_nobody_reaches_scheduler_worker_or_tokens(
     known = secure_cluster.security.get_connection_args("client")["ssl_context"]
     stranger = Security.temporary().get_connection_args("client")["ssl_context"]
     with DaskEngine(secure_client, experiment, store, PATIENT) as engine:
-        greeting = HELLO.pack(engine._secret, engine._generation + 1, 1)  # all that a peer would say
+        greeting = HELLO.pack(engine._secret, engine._generation + 1, 1, bytes(32))  # all that a peer would say
         dask_doors = [secure_cluster.scheduler_address, *engine._workers.values()]
         assert all(address.startswith("tls://") for address in dask_doors)
         doors = [(get_address_host(address), int(address.rpartition(":")[2])) for address in dask_doors]

@@ -13,7 +13,7 @@ from docstring_parser import DocstringStyle, parse
 from omegaconf import OmegaConf
 
 from dtoken.algorithms.registry import METHODS, method_class
-from dtoken.config.sections import ENGINES, SECTIONS, SOURCE_HIDDEN, SOURCES, Problem, source_class
+from dtoken.config.sections import DATA_KEYS, ENGINES, SECTIONS, SOURCE_HIDDEN, SOURCES, Problem, source_class
 from dtoken.config.source import config_folder
 from dtoken.config.values import NOT_GIVEN, defaults, plain
 from dtoken.data.partition import Partition
@@ -97,8 +97,8 @@ def page() -> str:
         "labels": "How two labels become -1 and +1.",
         "store": "Folder of the stores, or the URL of one; null: a cache of the user.",
         "scratch": "Folder for what is fetched of a remote store; null: below the system's temporary one.",
+        "test": "Rows to test on at record points: a file, or a share of the rows, which is not trained on then.",
     }
-    own = {"labels": "auto", "store": None, "scratch": None}
     sources = ((name, source_class(name)) for name in SOURCES)
     lines += group(
         "Data",
@@ -107,7 +107,7 @@ def page() -> str:
             (
                 name,
                 kind,
-                {**defaults(kind, SOURCE_HIDDEN), **own},
+                {**defaults(kind, SOURCE_HIDDEN), **DATA_KEYS},
                 common | described(kind),
             )
             for name, kind in sources

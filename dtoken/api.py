@@ -40,6 +40,7 @@ def run(
     loss: str | type[Any] | None = None,
     sigma: float | None = None,
     partition: str | Keys | Partition | ArrayLike | None = None,
+    test: float | str | Path | Source | tuple[Any, Any] | None = None,
     seed: int = 0,
     stop: Keys | Stop | None = None,
     record: Keys | Recording | None = None,
@@ -76,6 +77,8 @@ def run(
         Regularisation of each node, in the place of ``problem``.
     partition
         How rows are spread over nodes; or an array with the number of the node of each row.
+    test
+        Rows to test on at record points, which no node has: a share of the rows, a file, or ``(X, y)``.
     seed
         Seed of the schedule.
     stop
@@ -129,6 +132,7 @@ def run(
 
     settings = make_settings(
         data=data,
+        test=test,
         nodes=nodes,
         partition=partition,
         problem=_problem(problem, loss, sigma),

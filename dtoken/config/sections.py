@@ -19,6 +19,7 @@ SOURCES = {
     "anndata": "dtoken.data.matrices.AnnData",
 }
 SOURCE_HIDDEN = ("threads",)  # not a property of the data
+DATA_KEYS = {"labels": "auto", "store": None, "scratch": None, "test": None}  # of all sources, with their defaults
 
 
 def source_class(kind: str) -> type[Any]:

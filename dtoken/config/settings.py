@@ -11,6 +11,7 @@ from dtoken.algorithms.checks import check_class, check_parts
 from dtoken.algorithms.contract import Method
 from dtoken.algorithms.registry import METHODS, method_class
 from dtoken.config.sections import (
+    DATA_KEYS,
     ENGINES,
     SECTIONS,
     SOURCE_HIDDEN,
@@ -27,7 +28,7 @@ from dtoken.data.partition import Partition
 from dtoken.data.remote import is_remote
 from dtoken.data.rows import Source
 from dtoken.data.sources import open_source
-from dtoken.data.wrapped import WithConstant
+from dtoken.data.wrapped import Split, WithConstant
 from dtoken.engine.loop.settings import Checkpointing, Recording, Stop
 from dtoken.engine.rows.memory import parse_memory
 from dtoken.engine.settings import EngineSettings
@@ -76,6 +77,7 @@ class Settings:
     labels: Labels = "auto"
     store: Path | str | None = None  # folder of stores, or URL of one
     scratch: Path | None = None  # folder for what is fetched of a remote store
+    test: float | Source | None = None  # rows to test on: a share of all, or others
 
     def __post_init__(self) -> None:
         nodes = self.partition.nodes
@@ -86,6 +88,8 @@ class Settings:
             raise InputError(f"seed={self.seed} must be an integer from 0 to 2**64 - 1")
         if isinstance(self.store, str) and self.problem.intercept:
             raise InputError("problem.intercept=true adds a column at ingest, and data.store is there already")
+        if isinstance(self.test, float):
+            _check_share(self.test, self.store, self.partition)
         parse_memory("cluster.memory", getattr(self.cluster, "memory", None))
         if self.stop.suboptimality is not None and self.record.every_passes is None and self.record.every_jumps is None:
             raise InputError("stop.suboptimality is looked at at record points; set record.every_passes or every_jumps")
@@ -93,9 +97,8 @@ class Settings:
     @cached_property
     def training(self) -> Source:
         """The rows that are ingested, spread over nodes and trained on."""
-        if not self.problem.intercept:
-            return self.source
-        return WithConstant(self.source, self.problem.intercept_scale)
+        source = Split(self.source, self.test, held_out=False) if isinstance(self.test, float) else self.source
+        return WithConstant(source, self.problem.intercept_scale) if self.problem.intercept else source
 
     @property
     def method_title(self) -> str:
@@ -116,7 +119,13 @@ class Settings:
         nodes = partition.pop("nodes")
         sections = {name: asdict(getattr(self, name)) for name in SECTIONS}
         config = {
-            "data": {**_described(self.source), "labels": self.labels, "store": self.store, "scratch": self.scratch},
+            "data": {
+                **_described(self.source),
+                "labels": self.labels,
+                "store": self.store,
+                "scratch": self.scratch,
+                "test": _shown_test(self.test),
+            },
             "nodes": nodes,
             "partition": partition,
             "problem": asdict(self.problem),
@@ -187,10 +196,11 @@ def make_settings(
     engine: Any = "local",
     cluster: Any = "local",
     seed: int = 0,
+    test: Any = None,
     **sections: Any,
 ) -> Settings:
     """Settings from parts, each an object, a name, or a mapping of its keys; nodes as graph or partition have them."""
-    source, labels, store, scratch = _data(data)
+    source, labels, store, scratch, tested = _data(data)
     partition = _partition(partition, nodes, graph)
     return Settings(
         source=source,
@@ -204,6 +214,7 @@ def make_settings(
         labels=labels,
         store=store,
         scratch=scratch,
+        test=_test(test) if tested is None else tested,
         **{name: _section(kind, sections.get(name), name) for name, kind in SECTIONS.items()},
     )
 
@@ -229,29 +240,63 @@ def _section(kind: type[Any], value: Any, where: str) -> Any:
     return value if isinstance(value, kind) else construct(kind, value or {}, where, where)
 
 
-def _data(value: Any) -> tuple[Source, Labels, Path | str | None, Path | None]:
+def _data(value: Any) -> tuple[Source, Labels, Path | str | None, Path | None, float | Source | None]:
     if isinstance(value, str | Path):
         if str(value) not in SOURCES:
-            return open_source(str(value)), "auto", None, None
+            return open_source(str(value)), "auto", None, None, None
         value = {"kind": str(value)}
     own = Arrays.of(value)
     if own is not None and not (isinstance(value, Mapping) and "X" in value):
-        return own, "auto", None, None
+        return own, "auto", None, None, None
     if not isinstance(value, Mapping):
         if not hasattr(value, "blocks"):
             raise InputError(f"data is a {type(value).__name__}; give (X, y), a path, a name or a source")
-        return value, "auto", None, None
+        return value, "auto", None, None, None
     keys = dict(value)
     kind = "arrays" if own else keys.pop("kind", "synthetic")
     if own is None:
         _check_name("data", kind, SOURCES)
     allowed = ["X", "y"] if own else list(defaults(source_class(kind), SOURCE_HIDDEN))
-    check_keys(keys, [*allowed, "labels", "store", "scratch"], "data", kind)
+    check_keys(keys, [*allowed, *DATA_KEYS], "data", kind)
+    test = _test(keys.pop("test", None))
     labels, store, scratch = keys.pop("labels", "auto"), keys.pop("store", None), keys.pop("scratch", None)
     check_labels(labels)
     source = own or construct(source_class(kind), keys, "data", kind, SOURCE_HIDDEN)
     where = store if isinstance(store, str) and is_remote(store) else typed("data.store", store, Path | None)
-    return source, labels, where, typed("data.scratch", scratch, Path | None)
+    return source, labels, where, typed("data.scratch", scratch, Path | None), test
+
+
+def _test(value: Any) -> float | Source | None:
+    """The rows to test on: a share, a file, or arrays."""
+    if value is None:
+        return None
+    if isinstance(value, float) and 0 < value < 1:
+        return value
+    if isinstance(value, str | Path):
+        if str(value) in SOURCES:
+            raise InputError(f"data.test={value} is the name of a source; give a file, or a share such as 0.2")
+        return open_source(str(value))
+    found = Arrays.of(value)
+    if found is None and not hasattr(value, "blocks"):
+        raise InputError(f"data.test={show(value)} is neither a file nor a share between 0 and 1 such as 0.2")
+    return found or cast(Source, value)
+
+
+def _shown_test(test: float | Source | None) -> Any:
+    if test is None or isinstance(test, float):
+        return test
+    path = getattr(test, "path", None)
+    return path if path is not None else str(test.identity().get("digest", test.name))
+
+
+def _check_share(share: float, store: Path | str | None, partition: Partition) -> None:
+    if isinstance(store, str):
+        raise InputError(f"data.test={share:g} holds out rows at ingest, and data.store is there already; give a file")
+    if partition.file is not None or partition.numbers is not None:
+        raise InputError(
+            f"data.test={share:g} leaves out rows for which the partition has nodes; hold out rows of your own with "
+            "data.test=FILE"
+        )
 
 
 def _graph(value: Any) -> Graph:

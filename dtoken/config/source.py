@@ -68,9 +68,9 @@ def _keys(group: str, config: DictConfig) -> dict[str, Any]:
 
         return defaults(method_class(config._target_))
     if group == "data" and "kind" in config:
-        from dtoken.config.sections import SOURCE_HIDDEN, source_class
+        from dtoken.config.sections import DATA_KEYS, SOURCE_HIDDEN, source_class
 
-        return {**defaults(source_class(config.kind), SOURCE_HIDDEN), "labels": "auto", "store": None, "scratch": None}
+        return {**defaults(source_class(config.kind), SOURCE_HIDDEN), **DATA_KEYS}
     if group == "graph" and "kind" in config:
         from dtoken.graph.topologies import parameters
 

@@ -121,6 +121,10 @@ def _spool(source: Source, file: Path, watcher: Watcher) -> _Facts:
 
 def _index_base(source: Source, facts: _Facts) -> int:
     if source.index_base is not None:
+        if facts.lowest < source.index_base:
+            raise InputError(
+                f"{source.name} has index {facts.lowest}, but its first feature has index {source.index_base}"
+            )
         return source.index_base
     return 0 if facts.lowest == 0 else 1
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from dtoken.engine.loop.recorder import TEST
 from dtoken.session.labels import MEASURES
 
 if TYPE_CHECKING:
@@ -17,7 +18,7 @@ Vector = NDArray[np.float64]
 
 AXES = ("messages", "jumps", "gradients", "time", "wall")  # columns that curves are drawn against
 PANELS = ("messages", "gradients", "time", "wall")  # those of the paper's figure, and wall time
-LINEAR = ("objective",)  # measures that may be negative: averaged and drawn as they are, not by their logarithm
+LINEAR = ("objective", *TEST)  # measures that may be negative: averaged and drawn as they are, not by their logarithm
 LOW, HIGH = 0.1, 0.9  # quantiles of the band
 POINTS = 80  # per curve
 
@@ -60,7 +61,7 @@ def aggregate(
     guide = int(np.argsort(ends)[::-1][math.ceil(len(ends) / 2) - 1])  # the last run of the longer half
     x = thin(tables[guide], axis, points)
     median, low, high = {}, {}, {}
-    for measure in MEASURES:
+    for measure in (name for name in MEASURES if all(name in table for table in tables)):
         pairs = zip(tables, held, strict=True)
         values = np.array([at_points(table, axis, measure, x, stays) for table, stays in pairs])
         quantiles = _quantiles(values)

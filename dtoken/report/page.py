@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from dtoken.engine.loop.recorder import TEST
 from dtoken.report import facts, sentences
 from dtoken.report.bands import AXES, LINEAR, PANELS, Curves
 from dtoken.report.cells import describe, short, show_value
@@ -115,7 +116,7 @@ def payload(study: Study, baseline: str | None = None) -> dict[str, Any]:
     return {
         "axes": {name: labels.AXES[name] for name in AXES},
         "panels": PANELS,
-        "measures": labels.MEASURES,
+        "measures": {name: labels.MEASURES[name] for name in _measures(study)},
         "linear": LINEAR,
         "costs": COSTS,
         "palette": PALETTE,
@@ -158,6 +159,18 @@ def payload(study: Study, baseline: str | None = None) -> dict[str, Any]:
         "scaling": [_series(series, names) for series in study.series],
         "memory": [_memory(use, names) for use in study.memory],
     }
+
+
+def _measures(study: Study) -> list[str]:
+    """What there are curves of: those of held-out rows only where a run has some."""
+    drawn = {
+        name
+        for curves in study.curves
+        for curve in curves.values()
+        for name, median in curve.median.items()
+        if name not in TEST or np.isfinite(median).any()
+    }
+    return [name for name in labels.MEASURES if name in drawn or name not in TEST]
 
 
 def _baseline(study: Study) -> str | None:

@@ -11,7 +11,7 @@ from dtoken.report.cells import Cell, Sweep, cells_of
 from dtoken.report.costs import Reached, Series, accuracies_of, reached, scaling, shown_accuracy
 from dtoken.report.memory import MemoryUse, memory_use
 from dtoken.session.files import DONE
-from dtoken.sweep.collect import read_trajectory
+from dtoken.sweep.collect import read_trajectory, trajectory_columns
 from dtoken.sweep.runs import Run
 
 FAR_APART = 25  # times: from here on an axis is logarithmic
@@ -73,8 +73,9 @@ def study(runs: Sequence[Run], accuracies: Sequence[float] | None = None) -> Stu
     sweep = cells_of(runs)
     wanted = accuracies_of(sweep, accuracies)
     curves, table = [], []
+    columns = trajectory_columns(runs)
     for cell in sweep.cells:
-        tables = [read_trajectory(run) for run in cell.runs]
+        tables = [read_trajectory(run, columns) for run in cell.runs]
         done = [run.status == DONE for run in cell.runs]
         found = {axis: aggregate(tables, axis, done=done) for axis in AXES}
         curves.append({axis: curve for axis, curve in found.items() if curve is not None})

@@ -14,7 +14,7 @@ from dtoken.config.settings import FREE, Settings, flat
 from dtoken.config.values import show
 from dtoken.data.durable import partial_of
 from dtoken.engine.loop.arrays import read_arrays, replace_folder, write_arrays
-from dtoken.engine.loop.recorder import COLUMNS, Record
+from dtoken.engine.loop.recorder import Record, columns_of
 from dtoken.engine.loop.run import is_accurate
 from dtoken.errors import InputError, RunError
 from dtoken.schedule.arrow import arrow_array
@@ -39,8 +39,9 @@ def write_trajectory(directory: Path, records: Sequence[Record]) -> None:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    columns = [np.array([getattr(record, name) for record in records]) for name in COLUMNS]
-    table = pa.Table.from_arrays([arrow_array(column) for column in columns], COLUMNS)
+    names = columns_of(records)
+    columns = [np.array([getattr(record, name) for record in records]) for name in names]
+    table = pa.Table.from_arrays([arrow_array(column) for column in columns], names)
     write_atomically(directory / TRAJECTORY, lambda path: pq.write_table(table, path))
 
 

@@ -22,4 +22,8 @@ MEASURES = {
     "distance": "squared distance to θ*",
     "consensus": "consensus error",
     "objective": "objective  F(θ)",
+    "test_loss": "mean loss of held-out rows",
+    "test_accuracy": "accuracy on held-out rows",
+    "test_log_loss": "log-loss of held-out rows",
+    "test_auc": "AUC on held-out rows",
 }  # beside figures

@@ -122,11 +122,19 @@ def closing(result: Result) -> list[str]:
     ]
     lines.append("rate per step: " + ", ".join(rates) if rates else "")
     lines.append(_measured_times(summary))
+    lines.append(_tested(summary["end"] or {}))
     asked, end = summary["config"]["stop"]["suboptimality"], summary["end"]
     if asked is not None and summary["status"] == "done" and not end["suboptimality"] <= asked:
         reached = f"{end['suboptimality']:.2g} after {end['passes']:.4g} passes"
         lines.append(f"stopped before stop.suboptimality={asked:g}: {reached}; a later stop continues this run")
     return [line for line in lines if line]
+
+
+def _tested(end: Mapping[str, Any]) -> str:
+    """What the model is worth on held-out rows."""
+    names = {"test_loss": "loss", "test_accuracy": "accuracy", "test_log_loss": "log-loss", "test_auc": "AUC"}
+    found = [f"{name} {end[key]:.4g}" for key, name in names.items() if end.get(key) is not None]
+    return "held out: " + ", ".join(found) if found else ""
 
 
 def _measured_times(summary: dict[str, Any]) -> str:

@@ -4,14 +4,18 @@ import math
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
+from typing import Any, cast
 
 from dtoken.algorithms.base import JUMPS
 from dtoken.compiled import is_cached
 from dtoken.config.settings import Settings
 from dtoken.data.build import Watcher
 from dtoken.data.ingest import default_store_root, ingest, store_key
+from dtoken.data.partition import Partition
 from dtoken.data.remote import open_store
 from dtoken.data.store import ShardStore
+from dtoken.data.svmlight import Svmlight
+from dtoken.data.wrapped import Split
 from dtoken.engine.events.executor import executor
 from dtoken.engine.loop.experiment import Experiment, prepare, with_p_comm, with_seed
 from dtoken.engine.loop.prediction import Prediction, expected, predict
@@ -20,7 +24,8 @@ from dtoken.errors import InputError
 from dtoken.graph.topologies import build
 from dtoken.graph.walks import Walk, walk
 from dtoken.problem.finite_sum import FiniteSum
-from dtoken.problem.losses import get_loss
+from dtoken.problem.held_out import HeldOut
+from dtoken.problem.losses import Loss, get_loss
 from dtoken.problem.optimum import start_objective
 from dtoken.schedule.events import DELIVER, LOAD, LOCAL, MEET, MOVE, VISIT
 from dtoken.session.files import result_digest
@@ -82,6 +87,7 @@ def prepare_run(settings: Settings, watcher: Watcher | None = None) -> Prepared:
     watcher.stage("computing constants and optimum")
     experiment = prepare(problem, settings.method, steps, settings.time, settings.seed)
     _note_limit(experiment, watcher)
+    experiment = replace(experiment, held_out=_held_out(settings, store, problem.loss, kept, watcher))
     digest = None
     if (started := origin_of(settings.method)) is not None:
         digest = result_digest(started)
@@ -90,6 +96,22 @@ def prepare_run(settings: Settings, watcher: Watcher | None = None) -> Prepared:
     problem.reader.forget()  # the engine has its own rows
     prepared = Prepared(settings, store, found, experiment, gap, threads, start_digest=digest)
     return prepared if settings.schedule.replay is None else _replaying(prepared, Path(settings.schedule.replay))
+
+
+def _held_out(settings: Settings, store: ShardStore, loss: Loss, memory: int, watcher: Watcher) -> HeldOut | None:
+    """The rows to test on, with the features and classes that the training rows have."""
+    meta, test = store.meta, settings.test
+    if test is None:
+        return None
+    if isinstance(test, float):
+        test = Split(settings.source, test, held_out=True, index_base=meta.index_base)
+    elif isinstance(test, Svmlight) and test.index_base is None:
+        test = replace(test, index_base=cast(Any, meta.index_base))
+    root = None if isinstance(settings.store, str) else settings.store
+    rows = ingest(test, Partition(1), root=root, labels="real", watcher=watcher)
+    classes = {float(label): sign for label, sign in meta.label_map.items()} if meta.classes else None
+    constant = settings.problem.intercept_scale if settings.problem.intercept else None
+    return HeldOut(rows, loss, classes, constant, memory)
 
 
 def _note_limit(experiment: Experiment, watcher: Watcher) -> None:

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dtoken.algorithms.contract import Models
-from dtoken.engine.loop.recorder import COLUMNS, Record
+from dtoken.engine.loop.recorder import Record, columns_of
 from dtoken.errors import InputError
 from dtoken.session.files import RESULT, SUMMARY, TRAJECTORY, final_model, read_records
 
@@ -74,7 +74,7 @@ class Result:
         """One row per record point, with the columns of ``trajectory.parquet``."""
         import pandas as pd
 
-        return pd.DataFrame([record.as_dict() for record in self.records], columns=list(COLUMNS))
+        return pd.DataFrame([record.as_dict() for record in self.records], columns=list(columns_of(self.records)))
 
     def to_accuracy(self, accuracy: float) -> dict[str, Any]:
         """Costs until ``accuracy`` was ``reached``, and until the run ``stays_below`` it; None: never.

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dtoken.config.values import show
-from dtoken.engine.loop.recorder import COLUMNS
+from dtoken.engine.loop.recorder import COLUMNS, TEST
 from dtoken.session.files import write_atomically
 from dtoken.sweep.runs import KINDS, Run, find_runs
 
@@ -64,8 +64,9 @@ def load(*directories: str | Path | Sequence[str | Path]) -> Results:
     runs = find_runs([one for each in directories for one in ([each] if isinstance(each, str | Path) else each)])
     parameters = swept(runs)
     kinds = column_kinds(runs, parameters)
-    tables = [_table(run, kinds) for run in runs if run.trajectory is not None]
-    rows = pa.concat_tables(tables).to_pandas() if tables else _schema(kinds).empty_table().to_pandas()
+    columns = trajectory_columns(runs)
+    tables = [_table(run, kinds, columns) for run in runs if run.trajectory is not None]
+    rows = pa.concat_tables(tables).to_pandas() if tables else _schema(kinds, columns).empty_table().to_pandas()
     return Results(
         trajectories=rows.drop(columns="error"),
         runs=pd.concat([run_frame(runs), parameter_frame(runs, parameters), _measured(runs)], axis=1),
@@ -80,7 +81,7 @@ def write_results(runs: Sequence[Run], directory: Path) -> tuple[Path, Path]:
     import pyarrow.parquet as pq
 
     kinds = column_kinds(runs, swept(runs))
-    schema = _schema(kinds)
+    schema = _schema(kinds, trajectory_columns(runs))
     parquet, text = (directory / name for name in RESULTS)
 
     def write_both(parquet: Path, text: Path) -> None:
@@ -97,13 +98,20 @@ def _batches(runs: Sequence[Run], kinds: Mapping[str, type]) -> Iterator[Any]:
     import pyarrow as pa
 
     waiting: list[Any] = []
+    columns = trajectory_columns(runs)
     for run in runs:
-        waiting.append(_table(run, kinds))
+        waiting.append(_table(run, kinds, columns))
         if sum(table.num_rows for table in waiting) >= BATCH_ROWS:
             yield pa.concat_tables(waiting)
             waiting = []
     if waiting:
         yield pa.concat_tables(waiting)
+
+
+def trajectory_columns(runs: Sequence[Run]) -> tuple[str, ...]:
+    """The columns of the trajectories of runs, those of held-out rows where there is a run that has some."""
+    tested = any(run.config.get("data.test") is not None for run in runs)
+    return (*COLUMNS, *TEST) if tested else COLUMNS
 
 
 def swept(runs: Sequence[Run]) -> tuple[str, ...]:
@@ -167,14 +175,15 @@ def _measured(runs: Sequence[Run]) -> "pd.DataFrame":
     import pandas as pd
 
     rates = ("predicted_rate", "paper_rate", "measured_rate", "rate_is_proved")
+    columns = trajectory_columns(runs)
     rows = []
     for run in runs:
         summary = run.summary or {}
         provenance, end = summary.get("provenance") or {}, summary.get("end") or {}
         row = {name: summary.get(name) for name in rates}
         row |= {name: provenance.get(name) for name in ("started", "ended")}
-        rows.append(row | {f"end.{name}": end.get(name) for name in COLUMNS})
-    names = [*rates, "started", "ended", *(f"end.{name}" for name in COLUMNS)]
+        rows.append(row | {f"end.{name}": end.get(name) for name in columns})
+    names = [*rates, "started", "ended", *(f"end.{name}" for name in columns)]
     frame = pd.DataFrame(rows, columns=names)
     numbers = [name for name in names if name not in ("rate_is_proved", "started", "ended")]
     return frame.astype(dict.fromkeys(numbers, "float64") | {"rate_is_proved": "boolean"})
@@ -183,37 +192,43 @@ def _measured(runs: Sequence[Run]) -> "pd.DataFrame":
 def read_trajectory(run: Run, columns: Sequence[str] = COLUMNS) -> "pd.DataFrame":
     """The record points of a run, none if it has not got that far."""
     import pandas as pd
-    import pyarrow.parquet as pq
 
     if run.trajectory is None:
         return pd.DataFrame({name: pd.Series(dtype="float64") for name in columns})
-    frame: pd.DataFrame = pq.read_table(run.trajectory, columns=list(columns)).to_pandas()
-    return frame
+    frame: pd.DataFrame = _read(run.trajectory, columns).to_pandas()
+    return frame.reindex(columns=list(columns))
 
 
-def _schema(kinds: Mapping[str, type]) -> Any:
+def _read(trajectory: Path, columns: Sequence[str]) -> Any:
+    """Those of the columns that a trajectory has."""
+    import pyarrow.parquet as pq
+
+    with pq.ParquetFile(trajectory) as file:
+        return file.read([name for name in columns if name in file.schema_arrow.names])
+
+
+def _schema(kinds: Mapping[str, type], columns: Sequence[str]) -> Any:
     import pyarrow as pa
 
     types = {bool: pa.bool_(), int: pa.int64(), float: pa.float64(), str: pa.string()}
     fields = [(name, pa.string()) for name in ("run", "sweep", "status", "error")]
     fields += [(key, types[kind]) for key, kind in kinds.items()]
-    fields += [(name, pa.int64() if name in COUNTS else pa.float64()) for name in COLUMNS]
+    fields += [(name, pa.int64() if name in COUNTS else pa.float64()) for name in columns]
     return pa.schema(fields)
 
 
-def _table(run: Run, kinds: Mapping[str, type]) -> Any:
-    """The rows of one run; one row without measurements if it has none."""
+def _table(run: Run, kinds: Mapping[str, type], names: Sequence[str]) -> Any:
+    """The rows of one run with the columns ``names``; one row without measurements if it has none."""
     import pyarrow as pa
-    import pyarrow.parquet as pq
 
-    schema = _schema(kinds)
-    measured = pq.read_table(run.trajectory, columns=list(COLUMNS)) if run.trajectory else None
+    schema = _schema(kinds, names)
+    measured = _read(run.trajectory, names) if run.trajectory else None
     rows = measured.num_rows if measured is not None else 1
     constant = {"run": run.name, "sweep": run.sweep, "status": run.status, "error": run.error}
     constant |= {key: value_of(run, key, kind) for key, kind in kinds.items()}
     columns = [pa.repeat(pa.scalar(value, schema.field(name).type), rows) for name, value in constant.items()]
-    if measured is None:
-        columns += [pa.nulls(rows, schema.field(name).type) for name in COLUMNS]
-    else:
-        columns += [measured.column(name).cast(schema.field(name).type) for name in COLUMNS]
+    there = {} if measured is None else dict(zip(measured.column_names, measured.columns, strict=True))
+    for name in names:
+        kind = schema.field(name).type
+        columns.append(there[name].cast(kind) if name in there else pa.nulls(rows, kind))
     return pa.Table.from_arrays(columns, schema=schema)

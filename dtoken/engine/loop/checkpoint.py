@@ -17,7 +17,7 @@ import numpy as np
 
 from dtoken.engine.loop.packed import damaged, read_packed, write_packed
 from dtoken.engine.loop.parts import STATE, Part, PartFile, part_arrays
-from dtoken.engine.loop.recorder import COLUMNS, Record
+from dtoken.engine.loop.recorder import COLUMNS, TEST, Record, columns_of
 from dtoken.errors import InputError, RunError
 from dtoken.schedule.clock import Clock
 from dtoken.schedule.stream import Start
@@ -59,7 +59,7 @@ def save_checkpoint(
     arrays = {f"clock/{name}": array for name, array in checkpoint.clock._asdict().items()}
     for name, value in checkpoint.start._asdict().items():
         arrays[f"start/{name}"] = np.asarray(value)
-    for name in COLUMNS:
+    for name in columns_of(checkpoint.records):
         arrays[f"records/{name}"] = np.array([getattr(record, name) for record in checkpoint.records])
     try:
         directory.mkdir(parents=True, exist_ok=True)
@@ -104,7 +104,8 @@ def _from(path: Path, arrays: dict[str, Any], attributes: dict[str, Any]) -> tup
     names = attributes["parts"]
     files = [path] if names is None else [path.parent / PARTS / name for name in names]
     start = {name: arrays[f"start/{name}"] for name in Start._fields}
-    columns = [arrays[f"records/{name}"].tolist() for name in COLUMNS]
+    names_of_columns = (*COLUMNS, *(name for name in TEST if f"records/{name}" in arrays))
+    columns = [arrays[f"records/{name}"].tolist() for name in names_of_columns]
     checkpoint = Checkpoint(
         identity=attributes["identity"],
         start=Start(**{name: array if array.ndim else array.item() for name, array in start.items()}),
@@ -112,6 +113,6 @@ def _from(path: Path, arrays: dict[str, Any], attributes: dict[str, Any]) -> tup
         clock=Clock(*(arrays[f"clock/{name}"] for name in Clock._fields)),
         t=attributes["t"],
         wall=attributes["wall"],
-        records=[Record(*row) for row in zip(*columns, strict=True)],
+        records=[Record(**dict(zip(names_of_columns, row, strict=True))) for row in zip(*columns, strict=True)],
     )
     return checkpoint, [PartFile(file, attributes["cut"]) for file in files]

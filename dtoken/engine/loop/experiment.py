@@ -14,6 +14,7 @@ from dtoken.errors import InputError
 from dtoken.graph.walks import Walk
 from dtoken.problem.blocks import SINGLE_ROWS, Blocks, block_norms
 from dtoken.problem.finite_sum import FiniteSum
+from dtoken.problem.held_out import HeldOut
 from dtoken.problem.optimum import ROUGH, Optimum, optimum
 from dtoken.problem.smoothness import batch_smoothness, max_smoothness, row_facts, sum_smoothness
 from dtoken.schedule.clock import Costs, TimeModel
@@ -47,6 +48,7 @@ class Experiment:
     bound: float | None = None  # C: E[F - F*] <= C (1 - rate)^t is proved; None: it is not
     replay: Replay | None = None  # a log to take the events from
     origin: Origin | None = None  # where an earlier run ended, if this one goes on from there
+    held_out: HeldOut | None = None  # rows to test the model on
 
     @property
     def n(self) -> int:

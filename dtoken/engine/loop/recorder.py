@@ -1,8 +1,9 @@
 """What is measured at a record point, on copies: the state of a run is never touched."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,6 +12,8 @@ from dtoken.algorithms.contract import Models, Vector
 from dtoken.engine.loop.experiment import Experiment
 from dtoken.problem.kernels import squared_distances
 from dtoken.schedule.clock import Clock
+
+NOTHING: Mapping[str, float] = MappingProxyType({})
 
 
 @dataclass(frozen=True)
@@ -28,13 +31,23 @@ class Record:
     suboptimality: float  # F - F*, mean over tokens
     distance: float  # ||theta - theta*||^2, mean over tokens
     consensus: float  # squared distance to the mean of the tokens, mean over nodes and tokens
+    test_loss: float | None = None  # mean loss of held-out rows at the mean of the tokens; None: there are none
+    test_accuracy: float | None = None  # of two classes
+    test_log_loss: float | None = None
+    test_auc: float | None = None
 
     def as_dict(self) -> dict[str, Any]:
-        """The fields by name."""
-        return asdict(self)
+        """The fields by name, those that were measured."""
+        return {name: value for name, value in asdict(self).items() if value is not None}
 
 
-COLUMNS = tuple(field.name for field in fields(Record))
+TEST = ("test_loss", "test_accuracy", "test_log_loss", "test_auc")  # columns of runs with held-out rows
+COLUMNS = tuple(field.name for field in fields(Record) if field.name not in TEST)
+
+
+def columns_of(records: Sequence[Record]) -> tuple[str, ...]:
+    """The columns of a trajectory."""
+    return (*COLUMNS, *(name for name in TEST if records and getattr(records[0], name) is not None))
 
 
 class Measurement(NamedTuple):
@@ -64,8 +77,10 @@ def measure_models(values: Callable[[Vector], Vector], models: Models, theta_sta
     )
 
 
-def record(experiment: Experiment, clock: Clock, measured: Measurement, wall: float) -> Record:
-    """A row of the trajectory from what was measured at a record point."""
+def record(
+    experiment: Experiment, clock: Clock, measured: Measurement, wall: float, tested: Mapping[str, float] = NOTHING
+) -> Record:
+    """A row of the trajectory from what was measured at a record point, ``tested`` on held-out rows."""
     problem = experiment.problem
     regularisers = 0.5 * problem.n * problem.sigma * measured.squares
     objectives = [
@@ -85,4 +100,5 @@ def record(experiment: Experiment, clock: Clock, measured: Measurement, wall: fl
         suboptimality=objective - experiment.optimum.objective,
         distance=math.fsum(measured.distances) / len(objectives),
         consensus=math.fsum(spreads) / len(spreads),
+        **tested,
     )

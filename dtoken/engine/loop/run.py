@@ -142,9 +142,17 @@ def _outcome(experiment: Experiment, position: _Position, engine: Engine, stop: 
 def _measure(experiment: Experiment, engine: Engine, position: _Position, watch: Watch) -> str | None:
     """Measure where the run is; return why the method cannot go on, if so."""
     measured = engine.measure(position.t, experiment.optimum.theta)
-    position.records.append(record(experiment, position.clock, measured, position.wall))
+    tested = _test(experiment, engine, position.t)
+    position.records.append(record(experiment, position.clock, measured, position.wall, tested))
     watch.record(position.records[-1])
     return measured.failure
+
+
+def _test(experiment: Experiment, engine: Engine, t: float) -> dict[str, float]:
+    """What the mean of the tokens is worth on held-out rows, if there are some."""
+    if experiment.held_out is None:
+        return {}
+    return experiment.held_out.measure(engine.models(t).tokens.mean(axis=0))
 
 
 def _measure_end(experiment: Experiment, engine: Engine, position: _Position, watch: Watch) -> None:
@@ -202,7 +210,8 @@ def _begin(experiment: Experiment, engine: Engine, watch: Watch) -> _Position:
     gradients = experiment.method.start_gradients(experiment.facts)
     charge(clock, gradients, experiment.time)
     wall = engine.start_seconds() if gradients.any() else 0.0
-    first = record(experiment, clock, engine.measure(0.0, experiment.optimum.theta), wall)
+    measured = engine.measure(0.0, experiment.optimum.theta)
+    first = record(experiment, clock, measured, wall, _test(experiment, engine, 0.0))
     watch.record(first)
     return _Position(experiment.start, 0, clock, 0.0, wall, [first])
 

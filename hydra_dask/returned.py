@@ -4,7 +4,10 @@ from collections.abc import Callable
 from typing import Any
 
 from hydra.core.utils import JobReturn, JobStatus
+from hydra.errors import CompactHydraException
 from omegaconf import DictConfig, open_dict
+
+from hydra_dask.errors import JobRaised, reason
 
 
 class Returned(JobReturn):
@@ -20,10 +23,12 @@ class Returned(JobReturn):
 
     @property
     def return_value(self) -> Any:
-        """What the job returned; raises what it raised."""
+        """What the job returned; a job that did not end well raises a sentence, with what it raised as the cause."""
         if self.status == JobStatus.COMPLETED:
             return self._return_value
-        raise self._return_value
+        if isinstance(self._return_value, CompactHydraException):
+            raise self._return_value
+        raise JobRaised(reason(self._return_value)) from self._return_value
 
     @return_value.setter
     def return_value(self, value: Any) -> None:

@@ -26,6 +26,7 @@ from hydra.experimental.callback import Callback
 from hydra.types import HydraContext, TaskFunction
 
 from hydra_dask.allocator import give_back, keep_memory
+from hydra_dask.errors import reason
 from hydra_dask.job import run_job
 from hydra_dask.manifest import DONE, FAILED, LEFT, RECORDS, RUNNING, now, write_record
 from hydra_dask.stopping import JOB
@@ -194,15 +195,6 @@ def _outcome(returned: JobReturn, started: str) -> Outcome:
     # an exception that has a status of its own tells that it is useless to try again
     status = DONE if error is None else str(getattr(value, "status", FAILED))
     return Outcome(status, packed, error, returned.working_dir, started, now())
-
-
-def reason(error: BaseException) -> str:
-    """An exception in a sentence; one that has a ``reason`` knows its own."""
-    own = getattr(error, "reason", None)
-    if isinstance(own, str):
-        return own
-    first = str(error).strip().partition("\n")[0]
-    return f"{type(error).__name__}: {first}" if first else type(error).__name__
 
 
 def _as_json(value: Any) -> Any:

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from dtoken.errors import InputError, JobFailed
+from dtoken.errors import InputError
 from dtoken.text import sentence
 from dtoken.version import __version__
 
@@ -125,13 +125,13 @@ def _sweep(app: Any) -> int:
     from dtoken.cli.terminal import FAILED, INTERRUPTED
     from dtoken.report import make_report
     from dtoken.sweep.job import run_of_sweep
-    from hydra_dask.errors import Interrupted, JobDied
+    from hydra_dask.errors import Interrupted, JobDied, JobRaised
 
     config, status = app.compose_sweep([QUIET]), 0
     directory = sweep_directory(config)
     try:
         app.sweep(config, run_of_sweep)
-    except (JobFailed, JobDied):  # the launcher has told which and why
+    except (JobRaised, JobDied):  # the launcher has told which and why
         status = FAILED
     except Interrupted:  # the launcher has told how to go on, and whoever stops a sweep does not wait for a report
         return INTERRUPTED

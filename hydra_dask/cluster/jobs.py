@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from hydra_dask.cluster import jobqueue
+from hydra_dask.cluster.address import own_address
 from hydra_dask.cluster.connection import (
     DASHBOARD,
     Connection,
@@ -171,14 +172,7 @@ class Jobs:
             try:
                 cluster = system(
                     interface=self.interface,
-                    scheduler_options={
-                        "dashboard_address": self.dashboard,
-                        **(
-                            (self.options or {}).get("scheduler_options")
-                            or self.site_default("scheduler-options")
-                            or {}
-                        ),
-                    },
+                    scheduler_options=self._scheduler_options(),
                     **self.job_arguments(security),
                 )
             except (OSError, ValueError, RuntimeError) as error:
@@ -195,6 +189,13 @@ class Jobs:
                     waits_in_queue=True,
                     trouble=lambda: keeper.trouble and f"{keeper.trouble}; what jobs print is in {self.log_folder}",
                 )
+
+    def _scheduler_options(self) -> dict[str, Any]:
+        """How the scheduler is started; what the user or the site says wins."""
+        given = (self.options or {}).get("scheduler_options") or self.site_default("scheduler-options") or {}
+        interface = self.interface or self.site_default("interface")
+        where = {} if interface or {"host", "interface"} & set(given) else {"host": own_address()}
+        return {"dashboard_address": self.dashboard, **where, **given}
 
     def job_arguments(self, security: "Security | None") -> dict[str, Any]:
         """What a job of dask-jobqueue is called with."""

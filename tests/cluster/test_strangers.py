@@ -74,9 +74,9 @@ def test_a_worker_of_a_batch_job_has_a_private_folder_that_ends_with_it(
         (folder / "spilled").touch()
 
     monkeypatch.setattr("hydra_dask.cluster._batch_worker.main", dask_worker)
-    run(["tls://head:1", "--local-directory", str(tmp_path), "--nanny"])
+    run(["tls://127.0.0.1:1", "--local-directory", str(tmp_path), "--nanny"])
     (words,) = seen
-    assert words[:-1] == ["tls://head:1", "--nanny", "--local-directory"]
+    assert words[:-1] == ["tls://127.0.0.1:1", "--nanny", "--host", "127.0.0.1", "--local-directory"]
     assert not list(tmp_path.iterdir())
 
 

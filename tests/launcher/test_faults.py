@@ -38,6 +38,8 @@ def test_every_fault_costs_its_own_job_and_no_other(sweeps: Sweeps) -> None:
     for what, said in failed.items():
         assert re.fullmatch(said, jobs[what]["error"]), jobs[what]
     assert ended.status == 1
+    assert "Traceback" not in ended.err  # Hydra's last word is the sentence of the first job that failed
+    assert "ValueError: no such thing" in ended.err
     table = ended.out.split("3 done", 1)[0] if "3 done" in ended.out else ended.out
     assert f"4 done, {len(failed)} failed" in ended.out, table
     for what in failed:  # the table: overrides, reason, log

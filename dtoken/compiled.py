@@ -2,7 +2,9 @@
 
 No fast-math, hence a fixed order of every sum and no fused multiply-add: the same bits on every thread and worker.
 The GIL is released, so threads run kernels side by side. Kernels are inlined into the kernels that call them: passing a
-few dozen arrays by value costs more than many a step. Machine code is kept on disk between processes.
+few dozen arrays by value costs more than many a step. Those that are called by kernels only have no way in from Python:
+unpacking the same few dozen arrays takes longer to compile than most steps. Machine code is kept on disk between
+processes.
 
 numba notices that a cached function is out of date only by its own file. Here the stamp also covers all compiled
 sources of the package, so a change to a loss is never hidden by cached code of a method that calls it; and a compiled
@@ -13,19 +15,23 @@ cached, too, and is out of date when a method outside the package changes.
 import hashlib
 import inspect
 from collections.abc import Callable
-from functools import cache
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any, TypeVar
 
-import numba
 from numba.core.caching import FunctionCache, IndexDataCacheFile
+from numba.core.registry import CPUDispatcher
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 
+OPTIONS = {"nopython": True, "nogil": True, "fastmath": False, "error_model": "numpy", "forceinline": True}
+INNER = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+
+
 def compiled(function: F) -> F:
     """Compile ``function`` with numba; it keeps its type for the type checker."""
-    kernel = numba.njit(nogil=True, fastmath=False, error_model="numpy", forceinline=True)(function)
+    kernel: Any = _Kernel(function, targetoptions=OPTIONS)
     try:
         source = inspect.getsource(inspect.getmodule(function) or function)
         kernel._cache = _Cache(function)
@@ -35,6 +41,25 @@ def compiled(function: F) -> F:
     name = f"{function.__module__}.{function.__qualname__}\n{source}\n{inner}\n{package_digest()}"
     kernel._set_uuid(hashlib.sha256(name.encode()).hexdigest())
     return kernel  # type: ignore[no-any-return]
+
+
+class _Kernel(CPUDispatcher):  # type: ignore[misc]
+    """A compiled function. Python calls this one, other kernels call its twin, which Python cannot call."""
+
+    @cached_property
+    def _twin(self) -> CPUDispatcher:
+        twin = CPUDispatcher(self.py_func, targetoptions=OPTIONS | INNER)
+        if isinstance(self._cache, _Cache):
+            twin._cache = _Cache(self.py_func, "inner")
+        return twin
+
+    def get_call_template(self, args: Any, kws: Any) -> Any:
+        """The types of a call by another kernel."""
+        return self._twin.get_call_template(args, kws)
+
+    def get_overload(self, sig: Any) -> Any:
+        """The code for a call by another kernel."""
+        return self._twin.get_overload(sig)
 
 
 def is_cached(kernel: Any) -> bool:
@@ -59,13 +84,13 @@ class _Cache(FunctionCache):  # type: ignore[misc]
     among them those of methods outside the package, can be imported.
     """
 
-    def __init__(self, function: Callable[..., Any]) -> None:
+    def __init__(self, function: Callable[..., Any], kind: str = "") -> None:
         super().__init__(function)
         stamp = (self._impl.locator.get_source_stamp(), package_digest())
         codes = [kernel.py_func.__code__ for kernel in _closed_over(function)]
-        places = "\n".join(f"{code.co_filename} {code.co_qualname}" for code in codes)
+        places = "\n".join([kind, *(f"{code.co_filename} {code.co_qualname}" for code in codes)])
         name = f"{self._impl.filename_base}-{hashlib.sha256(places.encode()).hexdigest()[:12]}"
-        self._cache_file = _CacheFile(self._cache_path, name if codes else self._impl.filename_base, stamp)
+        self._cache_file = _CacheFile(self._cache_path, name if places else self._impl.filename_base, stamp)
 
 
 class _CacheFile(IndexDataCacheFile):  # type: ignore[misc]

@@ -24,25 +24,38 @@ class Tokens(NamedTuple):
 
 
 @compiled
+def _put(source: Vector, target: Vector) -> None:
+    """target[:] = source; written so, numba compiles the sentence of an error along with it."""
+    for s in range(len(source)):
+        target[s] = source[s]
+
+
+@compiled
+def _add(source: Vector, target: Vector) -> None:
+    for s in range(len(source)):
+        target[s] += source[s]
+
+
+@compiled
 def all_to_all(c: Any, rows: Any, nodes: Any, tokens: Any, i: int, k: int, r: int, t: float) -> None:
     """All nodes add up all gradients in the same order, their own when it is loaded for the second time."""
     if r == LOADING and nodes.sent[i] == 0:
-        tokens.message[k] = nodes.g[i]
+        _put(nodes.g[i], tokens.message[k])
         nodes.sent[i] = 1
     else:
-        nodes.total[i] += tokens.message[k]
+        _add(tokens.message[k], nodes.total[i])
 
 
 @compiled
 def ring(c: Any, rows: Any, nodes: Any, tokens: Any, i: int, k: int, r: int, t: float) -> None:
     """First lap: the token takes the node's gradient. Second lap: it hands out the sum."""
     if nodes.sent[i] == 1:
-        nodes.total[i] = tokens.message[k]
+        _put(tokens.message[k], nodes.total[i])
     elif tokens.parts[k] == c.n:
-        tokens.message[k] = nodes.g[i]
+        _put(nodes.g[i], tokens.message[k])
         tokens.parts[k] = 1
     else:
-        tokens.message[k] += nodes.g[i]
+        _add(nodes.g[i], tokens.message[k])
         tokens.parts[k] += 1
     nodes.sent[i] = 1
 
@@ -52,11 +65,11 @@ def centralized(c: Any, rows: Any, nodes: Any, tokens: Any, i: int, k: int, r: i
     """Messages of one gradient are for the server, which adds them up; it sends the sum when all are there."""
     if r == LOADING:
         tokens.parts[k] = max(1, nodes.sent[i])
-        tokens.message[k] = nodes.total[i] if tokens.parts[k] == c.n > 1 else nodes.g[i]
+        _put(nodes.total[i] if tokens.parts[k] == c.n > 1 else nodes.g[i], tokens.message[k])
     elif tokens.parts[k] == c.n:
-        nodes.total[i] = tokens.message[k]
+        _put(tokens.message[k], nodes.total[i])
     else:
-        nodes.total[i] += tokens.message[k]
+        _add(tokens.message[k], nodes.total[i])
         nodes.sent[i] += 1
 
 

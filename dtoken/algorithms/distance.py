@@ -37,13 +37,14 @@ def of_start(method: Any, c: Arrays, problem: FiniteSum, best: Vector) -> Distan
 
 
 def _hosted(problem: FiniteSum, node: int, block: RowBlock) -> HostedRows:
-    """Some rows of one node, as methods see them."""
+    """Some rows of one node, as methods see them: copies, for code that is compiled for arrays that may change."""
     q, loss = np.empty(block.rows), problem.loss
     squared_norms(block.data, block.indptr, q)
     bounds, w = np.array([0, block.rows]), np.array([1.0 / problem.shards.node_rows[node]])
-    ends = block.indptr[:-1], block.indptr[1:]
+    data, y = block.data.copy(), block.y.copy()
+    ends = block.indptr[:-1].copy(), block.indptr[1:].copy()
     indices = block.indices.astype(np.uint32)
-    return HostedRows(block.data, indices, *ends, block.y, q, bounds, w, problem.d, loss.code, loss.curvature, 1)
+    return HostedRows(data, indices, *ends, y, q, bounds, w, problem.d, loss.code, loss.curvature, 1)
 
 
 @compiled

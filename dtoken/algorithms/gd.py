@@ -62,10 +62,12 @@ class Nodes(NamedTuple):
 def descend(c: Any, rows: Any, nodes: Any, i: int, first: int, stop: int, scratch: Vector) -> None:
     """Node i has the sum of all gradients: it takes the step, and its gradient at the new point, row by row."""
     if first == rows.first[i]:
-        nodes.theta[i] -= c.step / c.n * nodes.total[i]
-        nodes.total[i] = 0.0
+        step, theta, total, g = c.step / c.n, nodes.theta[i], nodes.total[i], nodes.g[i]
+        for s in range(len(theta)):
+            theta[s] -= step * total[s]
+            total[s] = 0.0
+            g[s] = c.sigma * theta[s]
         nodes.sent[i] = 0
-        nodes.g[i] = c.sigma * nodes.theta[i]
     add_gradient(rows, i, first, stop, nodes.theta[i], nodes.g[i])
 
 

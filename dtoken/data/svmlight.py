@@ -159,6 +159,14 @@ def _count(text: NDArray[np.uint8]) -> tuple[int, int]:
 
 
 @compiled
+def _set_row(table: NDArray[np.int64], row: int, first: int, second: int, third: int) -> None:
+    """table[row] = first, second, third; written so, numba compiles the sentence of an error along with it."""
+    table[row, 0] = first
+    table[row, 1] = second
+    table[row, 2] = third
+
+
+@compiled
 def _parse(
     text: NDArray[np.uint8],
     lowest: int,
@@ -203,7 +211,7 @@ def _parse(
                     return rows, entries, n_hard, _BAD_LABEL, start, previous
                 if status == HARD:
                     if n_hard < len(hard):
-                        hard[n_hard] = -1 - rows, start, position
+                        _set_row(hard, n_hard, -1 - rows, start, position)
                     n_hard += 1
                 y[rows] = value
                 rows += 1
@@ -222,7 +230,7 @@ def _parse(
                 return rows, entries, n_hard, _BAD_VALUE, start, previous
             if status == HARD:
                 if n_hard < len(hard):
-                    hard[n_hard] = entries, start, position
+                    _set_row(hard, n_hard, entries, start, position)
                 n_hard += 1
             indices[entries] = index
             data[entries] = value

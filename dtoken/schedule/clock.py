@@ -234,5 +234,6 @@ def _advance(
         happened += 1
         event += 1
         full = kind != MOVE and (happened >= limits.events or jumps >= limits.jumps or gradients >= limits.gradients)
-    clock.counts[:] = (happened, steps, jumps, messages, gradients)
+    for place, count in enumerate((happened, steps, jumps, messages, gradients)):
+        clock.counts[place] = count
     return event

@@ -48,11 +48,12 @@ def _alias_table(scaled: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDAr
     """Walker's table for weights whose mean is 1, by Vose's method."""
     size = len(scaled)
     accept = scaled.copy()
-    alias = np.arange(size).astype(np.int32)
+    alias = np.empty(size, np.int32)
     small = np.empty(size, np.int32)
     large = np.empty(size, np.int32)
     smalls = larges = 0
     for slot in range(size):
+        alias[slot] = slot
         if accept[slot] < 1.0:
             small[smalls] = slot
             smalls += 1

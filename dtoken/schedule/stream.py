@@ -246,7 +246,9 @@ def _expand(
 @compiled
 def _companion(positions: NDArray[np.int64], k: np.int64, draw: float) -> int:
     """One of the tokens that are where token k is, by a uniform number; -1: it is alone."""
-    others = np.count_nonzero(positions == positions[k]) - 1
+    others = -1
+    for position in positions:
+        others += position == positions[k]
     left = np.int64(draw * others)
     for other in range(len(positions)):
         if other != k and positions[other] == positions[k]:

@@ -16,6 +16,7 @@ from dtoken.engine.events.primitives import load_acquire, prefetch, prefetch_eac
 
 DONE, WAITING, LEAVING = range(3)
 
+NOBODY = -1
 AHEAD_STEPS = 16  # local steps that run ahead before the token is looked for again
 AHEAD_VISITS = 512  # how far down the list of visits to look for steps that can run ahead
 ROW_STATE_AHEAD = 8  # local steps between asking where a row is, and what the node remembers of it, and using that
@@ -74,6 +75,15 @@ def fetch_state(rows: Any, state: Any, i: int) -> None:
             prefetch_entry(state, i, s)
 
 
+@compiled
+def _later(plan: Any, cursor: Any, v: int) -> int:
+    """A visit with local steps that the visit ``v``, which waits, does not hold up; NOBODY: there is none."""
+    for later in range(v, min(v + AHEAD_VISITS, len(plan.node))):
+        if plan.before[later] < v and cursor[1 + later] < plan.first[later + 1]:
+            return later
+    return NOBODY
+
+
 @cache
 def executor(local: Callable[..., None], visit: Callable[..., None], meet: Callable[..., None] | None) -> Any:
     """Compile the executor of a method from its steps.
@@ -85,46 +95,39 @@ def executor(local: Callable[..., None], visit: Callable[..., None], meet: Calla
     meet = meet or _no_meet
 
     @compiled
-    def run_steps(plan: Any, c: Any, rows: Any, nodes: Any, cursor: Any, v: int, most: int) -> None:
-        """At most ``most`` of the local steps that precede the visit ``v``."""
-        i, end, last = plan.node[v], plan.first[v + 1], len(plan.row)
-        for step in range(cursor[1 + v], min(cursor[1 + v] + most, end)):
-            if step + ROW_STATE_AHEAD < last:
-                fetch_row_state(rows, nodes, plan.row[step + ROW_STATE_AHEAD])
-            if step + ROW_AHEAD < last:
-                fetch_row(rows, plan.row[step + ROW_AHEAD])
-            if step + ENTRIES_AHEAD < end:
-                fetch_entries(rows, nodes[0], i, plan.row[step + ENTRIES_AHEAD])
-            local(c, rows, nodes, i, plan.row[step], plan.at[step])
-        cursor[1 + v] = min(cursor[1 + v] + most, end)
-
-    @compiled
-    def run_ahead(plan: Any, c: Any, rows: Any, nodes: Any, cursor: Any, v: int) -> bool:
-        """Some local steps that the visit ``v``, which waits, does not hold up; False: there are none."""
-        for later in range(v, min(v + AHEAD_VISITS, len(plan.node))):
-            if plan.before[later] < v and cursor[1 + later] < plan.first[later + 1]:
-                run_steps(plan, c, rows, nodes, cursor, later, AHEAD_STEPS)
-                return True
-        return False
-
-    @compiled
     def run(plan: Any, c: Any, rows: Any, nodes: Any, tokens: Any, ready: Any, cursor: Any, patience: int) -> int:
-        for v in range(cursor[0], len(plan.node)):
-            if v + VISITS_AHEAD < len(plan.node):
-                fetch_state(rows, nodes[0], plan.node[v + VISITS_AHEAD])
-            k, other, i = plan.token[v], plan.other[v], plan.node[v]
-            looks = 0
-            while k != FLUSH and (
+        v, last, looks = cursor[0], len(plan.row), 0
+        while v < len(plan.node):
+            k, other = plan.token[v], plan.other[v]
+            waits = k != FLUSH and (
                 load_acquire(ready, k) != plan.turn[v]
                 or (other >= 0 and load_acquire(ready, other) != plan.other_turn[v])
-            ):
-                if looks == 0 and run_ahead(plan, c, rows, nodes, cursor, v):
-                    continue
+            )
+            if waits and looks > patience:
+                cursor[0] = v
+                return WAITING
+            # whose local steps run now: one loop for both cases, or a method's steps would be compiled twice
+            w, most = v, last
+            if waits:
+                w, most = _later(plan, cursor, v) if looks == 0 else NOBODY, AHEAD_STEPS
+            if w == NOBODY:
                 looks += 1
-                if looks > patience:
-                    cursor[0] = v
-                    return WAITING
-            run_steps(plan, c, rows, nodes, cursor, v, len(plan.row))
+                continue
+            i, end = plan.node[w], plan.first[w + 1]
+            stop = min(cursor[1 + w] + most, end)
+            for step in range(cursor[1 + w], stop):
+                if step + ROW_STATE_AHEAD < last:
+                    fetch_row_state(rows, nodes, plan.row[step + ROW_STATE_AHEAD])
+                if step + ROW_AHEAD < last:
+                    fetch_row(rows, plan.row[step + ROW_AHEAD])
+                if step + ENTRIES_AHEAD < end:
+                    fetch_entries(rows, nodes[0], i, plan.row[step + ENTRIES_AHEAD])
+                local(c, rows, nodes, i, plan.row[step], plan.at[step])
+            cursor[1 + w] = stop
+            if waits:
+                continue
+            if v + VISITS_AHEAD < len(plan.node):
+                fetch_state(rows, nodes[0], plan.node[v + VISITS_AHEAD])
             if other >= 0:
                 meet(c, tokens, k, other, plan.visit_at[v])
                 store_release(ready, other, plan.other_turn[v] + 1)
@@ -132,10 +135,11 @@ def executor(local: Callable[..., None], visit: Callable[..., None], meet: Calla
                 visit(c, rows, nodes, tokens, i, k, plan.visit_row[v], plan.visit_at[v])
             if k != FLUSH:
                 store_release(ready, k, plan.turn[v] + 1)
-            if plan.leave[v] >= 0 or plan.other_leave[v] >= 0:
-                cursor[0] = v + 1
+            v, looks = v + 1, 0
+            if plan.leave[v - 1] >= 0 or plan.other_leave[v - 1] >= 0:
+                cursor[0] = v
                 return LEAVING
-        cursor[0] = len(plan.node)
+        cursor[0] = v
         return DONE
 
     return run

@@ -24,6 +24,8 @@ class LocalEngine(Runner):
     They begin where the method says, or at the ``origin`` that an earlier run left.
     """
 
+    leaving = False  # there is nobody who could
+
     def __init__(
         self,
         method: Method,

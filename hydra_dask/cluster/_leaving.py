@@ -56,7 +56,8 @@ class LeavingWorker(Worker):
         if self.status not in (Status.running, Status.paused):
             return
         self.status = Status.closing_gracefully
-        await self._idle(patience)
+        holding = [plugin for plugin in self.plugins.values() if hasattr(plugin, "hand_over")]
+        await asyncio.gather(self._idle(patience), *(plugin.hand_over() for plugin in holding))
         for station in STATIONS.values():
             station.ask_to_stop()
         await self._idle(TERM_SECONDS)

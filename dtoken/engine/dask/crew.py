@@ -72,7 +72,7 @@ class Crew:
         began = time.monotonic()
         while True:
             known = self.known()
-            answers = self.tell(list(known.values()), worker.ping, self._run)
+            answers = self.tell(list(known.values()), worker.stays, self._run)
             living = {name: known[name] for name, answer in zip(known, answers, strict=True) if answer is True}
             waited = time.monotonic() - began
             if len(living) >= wanted or (living and waited > self._settings.rejoin):
@@ -88,7 +88,7 @@ class Crew:
     def newcomers(self, known_already: Sequence[str]) -> bool:
         """Whether there are workers that answer and do not take part yet."""
         fresh = [address for name, address in self.known().items() if name not in known_already]
-        return bool(fresh) and True in self._client.sync(self._ask, fresh, worker.ping, (self._run,), NEWCOMER_SECONDS)
+        return bool(fresh) and True in self._client.sync(self._ask, fresh, worker.stays, (self._run,), NEWCOMER_SECONDS)
 
     def tell(self, addresses: Sequence[str], function: Callable[..., Any], *arguments: Any) -> list[Any]:
         """Ask workers something that is answered at once; silence counts as an exception."""

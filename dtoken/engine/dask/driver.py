@@ -2,7 +2,8 @@
 
 Tokens never come here. The driver says which events are to happen, and every worker draws them itself. When a worker is
 lost, or does not answer, the others stop; the nodes are placed on the workers that there are now, all go back to the
-last cut, and what happened since is repeated, to the same bits. New workers are used from the next cut on.
+last cut, and what happened since is repeated, to the same bits. New workers are used from the next cut on. A worker that
+is told to leave stays until there is a cut, so that nothing is repeated.
 """
 
 import secrets
@@ -84,6 +85,7 @@ class DaskEngine:
         self._generation, self._assembled = 0, False
         self._workers: dict[str, str] = {}  # name -> address, in the order of the hosts
         self._seated: set[str] = set()  # addresses that were told of this run
+        self._leaving: dict[str, str] = {}  # those of the workers that have been told to leave
         self._placement = np.zeros(experiment.n, np.int64)
         self._queue: list[Stretch] = []
         self._cut = _Cut()
@@ -103,6 +105,11 @@ class DaskEngine:
         """How many workers host nodes now."""
         return len(self._workers)
 
+    @property
+    def leaving(self) -> bool:
+        """Whether some worker was told to leave, and waits for a cut."""
+        return bool(self._leaving)
+
     def adopt(self, experiment: Experiment) -> None:
         """Go to the very start of an experiment that differs from this one in its constants only."""
         self._experiment = experiment
@@ -117,9 +124,11 @@ class DaskEngine:
         """Let all noted events happen."""
         if self._queue:
             queue, self._queue = self._queue, []
-            tallies = self._persistently(lambda: self._call(worker.run_epoch, self._run, queue))
-            for name, tally in zip(self._workers, tallies, strict=True):
+            ran: list[worker.Ran] = self._persistently(lambda: self._call(worker.run_epoch, self._run, queue))
+            for (name, address), (tally, leaves) in zip(self._workers.items(), ran, strict=True):
                 self.tallies[name].add(tally)
+                if leaves:
+                    self._leaving[name] = address
             self._cut.since += queue
 
     def measure(self, t: float, theta_star: Vector) -> Measurement:
@@ -176,8 +185,8 @@ class DaskEngine:
             return files
 
         self._cut = _Cut(number, self._persistently(save))
-        if self.workers < self._experiment.n and self._crew.newcomers(list(self._workers)):
-            self._assembled = False  # a cut is a cheap moment to place nodes on them
+        if self.leaving or (self.workers < self._experiment.n and self._crew.newcomers(list(self._workers))):
+            self._assembled = False  # a cut is a cheap moment to place nodes elsewhere
         return [file.path.name for file in self._cut.parts]
 
     def load(self, parts: Sequence[PartFile]) -> None:
@@ -189,7 +198,8 @@ class DaskEngine:
         """Let the workers forget this run."""
         with suppress(RunError, OSError):
             known = self._crew.known().values()
-            self._crew.tell([address for address in known if address in self._seated], worker.leave, self._run)
+            seated = [address for address in known if address in self._seated]
+            self._crew.tell([*seated, *self._leaving.values()], worker.leave, self._run)
 
     def __enter__(self) -> Self:
         return self
@@ -230,6 +240,8 @@ class DaskEngine:
                 [a for a in self._workers.values() if a in known], worker.abort, self._run, self._generation
             )
         self._generation += 1
+        left, self._leaving = self._leaving, {}
+        self._crew.tell(list(left.values()), worker.leave, self._run)
         living = self._crew.living(wanted=self.workers if after else 1)
         order = take_turns(list(self._workers), list(living))[: self._experiment.n]
         self._workers = {name: living[name] for name in order}
@@ -248,6 +260,9 @@ class DaskEngine:
         self._call(worker.restore, self._run, self._cut.number, self._cut.parts)
         if self._cut.since:
             self._call(worker.run_epoch, self._run, self._cut.since)
+        if left and after is None:
+            gone, held = ", ".join(left), f"{self.workers} worker{'s' if self.workers > 1 else ''}"
+            self._note(f"worker {gone} left in good order; went on with {held} from where it was")
         self._assembled = True
 
     def probe(self, trips: int) -> list[float]:

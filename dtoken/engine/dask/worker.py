@@ -11,7 +11,8 @@ import time
 import traceback
 from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, ParamSpec, TypeVar
+from typing import Any, NamedTuple, ParamSpec, TypeVar
+from weakref import WeakKeyDictionary
 
 import numpy as np
 from distributed import Worker
@@ -35,6 +36,7 @@ from dtoken.version import __version__
 from hydra_dask.allocator import give_back, keep_memory
 
 LEASE_SECONDS = 900.0  # a run whose driver was not heard of for so long is forgotten
+CUT_SECONDS = 5.0  # for the driver of a run to begin to write what a worker holds that leaves
 ALL_GENERATIONS = 2**62
 
 P = ParamSpec("P")
@@ -49,6 +51,7 @@ class _Seat:
         self.thread = ThreadPoolExecutor(1, "dtoken-host")
         self.host: Host | None = None
         self.cut: tuple[int, Part] | None = None  # number and copy of the last cut
+        self.saves = False  # it is being written
         self.heard = time.monotonic()
 
     def close(self) -> None:
@@ -75,16 +78,26 @@ class Seats(WorkerPlugin):
 
     def __init__(self) -> None:
         self.seats: dict[str, _Seat] = {}
+        self.leaves = False  # the worker has been told to
 
     def setup(self, worker: Worker) -> None:
         """Start empty: the driver assigns nodes."""
-        self.seats = {}
+        self.seats, self.leaves = {}, False
+        SEATS[worker] = self
         keep_memory()
         self._lease = PeriodicCallback(self._forget_orphans, 10_000)
         self._lease.start()
 
-    def teardown(self, worker: Worker) -> None:
-        """Let the peers know at once that this worker leaves."""
+    async def hand_over(self) -> None:
+        """Go on until the drivers have what their runs hold here: they hear of it from the next epoch, take a cut, and
+        place the nodes on other workers."""
+        self.leaves, deadline = True, time.monotonic() + CUT_SECONDS
+        while any(seat.saves or time.monotonic() < deadline for seat in self.seats.values()):
+            await asyncio.sleep(0.02)
+
+    async def teardown(self, worker: Worker) -> None:
+        """The worker leaves in good order; peers that have not taken leave know at once that it is gone."""
+        await self.hand_over()
         self._lease.stop()
         for seat in self.seats.values():
             seat.close()
@@ -94,6 +107,16 @@ class Seats(WorkerPlugin):
         for run, seat in list(self.seats.items()):
             if time.monotonic() - seat.heard > LEASE_SECONDS:
                 self.seats.pop(run).close()
+
+
+SEATS: WeakKeyDictionary[Worker, Seats] = WeakKeyDictionary()  # a worker that closes forgets its plugins first
+
+
+class Ran(NamedTuple):
+    """What a host has to say after an epoch."""
+
+    tally: Tally
+    leaves: bool  # its worker was told to
 
 
 def answering(work: Callable[P, Awaitable[T]]) -> Callable[P, Awaitable[T | Exception]]:
@@ -116,8 +139,8 @@ def answering(work: Callable[P, Awaitable[T]]) -> Callable[P, Awaitable[T | Exce
 
 
 def _seat(worker: Worker, run: str) -> _Seat:
-    plugin = worker.plugins.get(Seats.name)
-    if not isinstance(plugin, Seats) or run not in plugin.seats:
+    plugin = SEATS.get(worker)
+    if plugin is None or run not in plugin.seats:
         raise ConnectionError("this worker knows nothing of the run")
     plugin.seats[run].heard = time.monotonic()
     return plugin.seats[run]
@@ -152,8 +175,8 @@ async def take_seat(run: str, secret: bytes, wanted: tuple[str, str], dask_worke
             f"worker {dask_worker.address} has another dtoken ({__version__}) than this process ({wanted[0]}); "
             "install the same one everywhere, and start the workers again"
         )
-    plugin = dask_worker.plugins.get(Seats.name)
-    if not isinstance(plugin, Seats):
+    plugin = SEATS.get(dask_worker)
+    if plugin is None:
         raise ConnectionError("this worker is not set up for dtoken yet")
     if run not in plugin.seats:
         plugin.seats[run] = _Seat(Listener(get_address_host(dask_worker.address), secret, _encryption(dask_worker)))
@@ -214,10 +237,11 @@ async def abort(run: str, generation: int, dask_worker: Worker) -> None:
 
 
 @answering
-async def run_epoch(run: str, stretches: Sequence[Stretch], dask_worker: Worker) -> Tally:
+async def run_epoch(run: str, stretches: Sequence[Stretch], dask_worker: Worker) -> Ran:
     """Let the events of an epoch happen."""
     seat = _seat(dask_worker, run)
-    return await _in_thread(seat, lambda: _host(seat).run(stretches))
+    tally = await _in_thread(seat, lambda: _host(seat).run(stretches))
+    return Ran(tally, SEATS[dask_worker].leaves)
 
 
 @answering
@@ -258,7 +282,11 @@ async def save_part(run: str, cut: int, file: PartFile, dask_worker: Worker) -> 
         file.path.parent.mkdir(parents=True, exist_ok=True)
         write_part(file, seat.cut[1])
 
-    await _in_thread(seat, save)
+    seat.saves = True
+    try:
+        await _in_thread(seat, save)
+    finally:
+        seat.saves = False
 
 
 @answering
@@ -305,14 +333,19 @@ async def start_seconds(run: str, dask_worker: Worker) -> float:
 @answering
 async def leave(run: str, dask_worker: Worker) -> None:
     """Forget a run."""
-    plugin = dask_worker.plugins.get(Seats.name)
-    if isinstance(plugin, Seats) and run in plugin.seats:
+    plugin = SEATS.get(dask_worker)
+    if plugin is not None and run in plugin.seats:
         plugin.seats.pop(run).close()
 
 
 async def ping(run: str, dask_worker: Any) -> bool:
     """Answer: this worker lives, and its plugin is there; its seat, if it has one, is still needed."""
-    plugin = dask_worker.plugins.get(Seats.name)
-    if isinstance(plugin, Seats) and run in plugin.seats:
+    plugin = SEATS.get(dask_worker)
+    if plugin is not None and run in plugin.seats:
         plugin.seats[run].heard = time.monotonic()
-    return isinstance(plugin, Seats)
+    return plugin is not None
+
+
+async def stays(run: str, dask_worker: Any) -> bool:
+    """Answer: this worker lives, and may host nodes from now on."""
+    return await ping(run, dask_worker) and not SEATS[dask_worker].leaves

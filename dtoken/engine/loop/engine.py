@@ -16,6 +16,10 @@ from dtoken.schedule.stream import Start
 class Engine(Protocol):
     """Where events happen."""
 
+    @property
+    def leaving(self) -> bool:
+        """Whether something that the engine uses is about to go, and waits for a cut."""
+
     def run(self, events: Events, start: Start, offset: int) -> None:
         """Let events happen, soon: they are number ``offset`` and following of the segment that begins at ``start``."""
 

@@ -66,10 +66,13 @@ class Keeper:
         self._seconds, self._every, self._write = settings.seconds, settings.every, write
         self._last, self._cost = clock(), 0.0
 
-    def look(self, number: int | None, stopping: bool) -> None:
-        """Write one if it is due, at record point ``number`` or at none; KeyboardInterrupt if the run is to stop."""
+    def look(self, number: int | None, stopping: bool, leaving: bool = False) -> None:
+        """Write one if it is due, at record point ``number`` or at none; KeyboardInterrupt if the run is to stop.
+
+        ``leaving``: a part of the engine is about to go, and one is due at once.
+        """
         due = self._seconds is not None and self._since >= max(self._seconds, self._cost / SHARE)
-        if stopping or due or (self._every is not None and number is not None and number % self._every == 0):
+        if stopping or leaving or due or (self._every is not None and number is not None and number % self._every == 0):
             self._save()
         if stopping:
             raise KeyboardInterrupt

@@ -125,7 +125,7 @@ def run(
                 if finished or is_accurate(position.records, stop, recording, rows):
                     break
             if keeper and looks:
-                keeper.look(len(position.records) - 1 if reached else None, interrupted())
+                keeper.look(len(position.records) - 1 if reached else None, interrupted(), engine.leaving)
             stopwatch.lap()
         _measure_end(experiment, engine, position, watch)
         if keeper:

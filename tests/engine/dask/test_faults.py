@@ -1,5 +1,6 @@
 """The Dask engine while workers are killed, stopped, retired and added: equal bits, or a sentence."""
 
+import logging
 import os
 import random
 import signal
@@ -7,15 +8,17 @@ import socket
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
-from distributed import Client, LocalCluster
+from distributed import Client, LocalCluster, Nanny, Scheduler, SpecCluster
 
 from dtoken.algorithms import method_class
 from dtoken.data.store import ShardStore
-from dtoken.engine.dask import crew
+from dtoken.engine.dask import crew, worker
 from dtoken.engine.dask.driver import DaskEngine
 from dtoken.engine.dask.worker import Seats
 from dtoken.engine.loop.checkpoint import load_checkpoint
@@ -24,6 +27,8 @@ from dtoken.engine.loop.recorder import Record
 from dtoken.engine.loop.run import Outcome, Watch
 from dtoken.engine.settings import DaskSettings
 from dtoken.errors import RunError
+from hydra_dask.cluster import LocalWorkers
+from hydra_dask.cluster._leaving import LeavingWorker
 from tests.engine.dask.chaos import chaotic_run
 from tests.engine.dask.on_dask import (
     CONTINUE,
@@ -148,6 +153,64 @@ def test_retirement_and_scaling_are_survived(
         found = execute(experiment, engine, EVENTS, directory=tmp_path, every=1, watch=watch)
         assert engine.faults >= 1
     assert_equal(found, expected)
+
+
+def be_patient() -> None:
+    """On a worker: a machine with other work must not look like a driver that does not care."""
+    worker.CUT_SECONDS = NEVER
+
+
+def is_told_to_leave(dask_worker: Any) -> bool:
+    return worker.SEATS[dask_worker].leaves
+
+
+@contextmanager
+def processes_of_a_batch_system() -> Iterator[Client]:
+    """Workers as the jobs of a batch system start them, without the system."""
+    options = {"worker_class": LeavingWorker, "nthreads": 1, "host": "127.0.0.1"}
+    scheduler = {"cls": Scheduler, "options": {"dashboard": False, "host": "127.0.0.1", "port": 0}}
+    workers = {name: {"cls": Nanny, "options": options} for name in range(2)}
+    with (
+        SpecCluster(workers=workers, scheduler=scheduler, silence_logs=logging.CRITICAL) as cluster,
+        Client(cluster) as client,
+    ):
+        yield client
+
+
+@contextmanager
+def processes_of_this_machine() -> Iterator[Client]:
+    with LocalWorkers(workers=2).open() as connection:
+        yield connection.client
+
+
+@pytest.mark.parametrize("started", [processes_of_this_machine, processes_of_a_batch_system])
+def test_a_worker_that_gets_sigterm_leaves_at_a_cut_and_nothing_is_repeated(
+    started: Callable[[], AbstractContextManager[Client]],
+    store: ShardStore,
+    experiment: Experiment,
+    expected: Outcome,
+    tmp_path: Path,
+) -> None:
+    notes: list[str] = []
+    with started() as client:
+        client.wait_for_workers(2, timeout=NEVER)
+        settings = DaskSettings(silence=NEVER, start=NEVER)
+        with DaskEngine(client, experiment, store, settings, notes.append) as engine:
+            address = next(iter(engine._workers.values()))
+            client.run(be_patient)
+            pid = client.run(os.getpid, workers=[address])[address]
+
+            def tell() -> None:
+                send(signal.SIGTERM, pid)
+                until(lambda: client.run(is_told_to_leave, workers=[address])[address])
+
+            found = execute(experiment, engine, EVENTS, directory=tmp_path, every=10**6, watch=at_record(2, tell))
+            assert engine.faults == 0
+            assert address not in engine._workers.values()
+            until(lambda: not psutil.pid_exists(pid))
+    assert_equal(found, expected)
+    assert len(notes) == 1
+    assert "left in good order; went on with 1 worker from where it was" in notes[0]
 
 
 def test_new_workers_are_used_from_the_next_cut_on(

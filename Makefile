@@ -4,7 +4,6 @@
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
-DEMO := dtoken/data/embedded/tiny.svm.xz
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test lint format docs bench chaos clean
@@ -17,10 +16,10 @@ show = @printf '\n$$ %s\n' '$(1)'; $(BIN)/$(1)
 
 demo: $(VENV)/.installed  ## shard the embedded dataset and sweep three methods over two graphs, with a report
 	@rm -rf demo
-	$(call show,dtoken-data ingest $(DEMO) --nodes 9 --partition shuffled --store demo/stores)
+	$(call show,dtoken-data ingest tiny --nodes 9 --partition shuffled --store demo/stores)
 	$(call show,dtoken-data inspect $$(ls -d demo/stores/*.zarr) --sigma 1e-3)
-	$(call show,dtoken -m +experiment=quickstart problem.sigma=1e-3 data=svmlight data.path=$(DEMO) data.store=demo/stores \
-		partition.kind=shuffled hydra.sweep.dir=demo/sweep)
+	$(call show,dtoken -m +experiment=quickstart problem.sigma=1e-3 data=tiny data.store=demo/stores partition.kind=shuffled \
+		hydra.sweep.dir=demo/sweep)
 	@printf '\nOpen demo/sweep/report/index.html in a browser.\n'
 
 test: $(VENV)/.installed-test  ## run all tests, and the examples in docstrings and documentation
@@ -61,17 +60,17 @@ $(BIN)/python:
 
 # One stamp per set of requirements; a larger set contains the smaller ones.
 $(VENV)/.installed: pyproject.toml | $(BIN)/python
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable .
+	$(BIN)/python -m pip install --disable-pip-version-check --editable .
 	@touch $@
 
 $(VENV)/.installed-test: pyproject.toml | $(BIN)/python
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[test]'
+	$(BIN)/python -m pip install --disable-pip-version-check --editable '.[test]'
 	@touch $@ $(VENV)/.installed
 
 $(VENV)/.installed-bench: pyproject.toml | $(BIN)/python
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[bench]'
+	$(BIN)/python -m pip install --disable-pip-version-check --editable '.[bench]'
 	@touch $@ $(VENV)/.installed $(VENV)/.installed-test
 
 $(VENV)/.installed-dev: pyproject.toml | $(BIN)/python
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	$(BIN)/python -m pip install --disable-pip-version-check --editable '.[dev]'
 	@touch $@ $(VENV)/.installed $(VENV)/.installed-test

@@ -59,9 +59,9 @@ def run(
     Parameters
     ----------
     data
-        ``synthetic``, ``rcv1_like``, a path, a source, or its keys such as ``{"kind": "synthetic", "rows": 500}``; or
-        your own arrays: ``(X, y)`` of numpy, scipy.sparse, pandas or dask, ``(frame, "label")``, a bunch of
-        scikit-learn, or with further keys ``{"X": X, "y": y, "labels": "real"}``.
+        ``synthetic``, ``rcv1_like``, ``tiny``, a path, a source, or its keys such as
+        ``{"kind": "synthetic", "rows": 500}``; or your own arrays: ``(X, y)`` of numpy, scipy.sparse, pandas or dask,
+        ``(frame, "label")``, a bunch of scikit-learn, or with further keys ``{"X": X, "y": y, "labels": "real"}``.
     nodes
         Number of nodes, n; None: as many as the graph or the partition has, else 8.
     algorithm

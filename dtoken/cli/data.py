@@ -48,7 +48,7 @@ def _add_ingest(commands: "argparse._SubParsersAction[argparse.ArgumentParser]")
         allow_abbrev=False,
     )
     add = ingest.add_argument
-    add("source", help="svmlight text (.gz, .bz2, .xz), scipy .npz, anndata zarr, synthetic, rcv1_like")
+    add("source", help="svmlight text (.gz, .bz2, .xz), scipy .npz, anndata zarr, synthetic, rcv1_like, tiny")
     add("options", nargs="*", metavar="KEY=VALUE", help="options of the source, e.g. rows=1000")
     add("--nodes", type=int, help="number of nodes (needed)")
     add("--partition", default="contiguous", help="contiguous (default), shuffled, dirichlet or given")

@@ -13,6 +13,7 @@ from dtoken.schedule.clock import TimeModel
 # config name -> class; modules are loaded when they are needed
 SOURCES = {
     "synthetic": "dtoken.data.synthetic.Synthetic",
+    "tiny": "dtoken.data.bundled.Tiny",
     "rcv1_like": "dtoken.data.rcv1_like.Rcv1Like",
     "svmlight": "dtoken.data.svmlight.Svmlight",
     "npz": "dtoken.data.matrices.Npz",

@@ -7,6 +7,7 @@ from pathlib import Path
 from types import NoneType, UnionType
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
+from dtoken.data.bundled import Tiny
 from dtoken.data.files import existing_file
 from dtoken.data.matrices import AnnData, Npz
 from dtoken.data.rcv1_like import Rcv1Like
@@ -16,16 +17,16 @@ from dtoken.data.synthetic import Synthetic
 from dtoken.errors import InputError
 from dtoken.text import closest, did_you_mean
 
-GENERATORS: dict[str, type[Any]] = {"synthetic": Synthetic, "rcv1_like": Rcv1Like}
+NAMED: dict[str, type[Any]] = {"synthetic": Synthetic, "rcv1_like": Rcv1Like, "tiny": Tiny}
 
 
 def open_source(where: str, options: Mapping[str, str] | None = None) -> Source:
-    """The source that ``where`` names: a generator, or a file or store by its ending.
+    """The source that ``where`` names: one that needs no file, or a file or store by its ending.
 
     Parameters
     ----------
     where
-        ``synthetic``, ``rcv1_like``, or a path: ``.npz`` (scipy), a folder (anndata zarr), else svmlight
+        ``synthetic``, ``rcv1_like``, ``tiny``, or a path: ``.npz`` (scipy), a folder (anndata zarr), else svmlight
         text.
     options
         The source's parameters as text, e.g. ``{"rows": "1000"}``.
@@ -36,8 +37,8 @@ def open_source(where: str, options: Mapping[str, str] | None = None) -> Source:
     'synthetic'
     """
     source: Source
-    if where in GENERATORS:
-        source = GENERATORS[where](**_convert(GENERATORS[where], where, options or {}))
+    if where in NAMED:
+        source = NAMED[where](**_convert(NAMED[where], where, options or {}))
         return source
     path = Path(os.path.expanduser(where))
     kind = _kind(path, where)
@@ -51,7 +52,7 @@ def _kind(path: Path, where: str) -> type[Any]:
     try:
         existing_file(path)
     except InputError as error:
-        close = closest(where, GENERATORS)
+        close = closest(where, NAMED)
         raise InputError(f"{error}; did you mean {close}?" if close else str(error)) from None
     return Npz if path.suffix == ".npz" else Svmlight
 
@@ -62,7 +63,7 @@ def _convert(kind: type[Any], where: str, options: Mapping[str, str]) -> dict[st
     for key in options:
         if key not in allowed:
             hint = did_you_mean(key, allowed)
-            raise InputError(f"{key} is not an option of {where}. {hint}Options: {', '.join(allowed)}")
+            raise InputError(f"{key} is not an option of {where}. {hint}Options: {', '.join(allowed) or 'none'}")
     return {key: _value(key, text, hints[key]) for key, text in options.items()}
 
 

@@ -1,9 +1,13 @@
 """Sources by name, with their options as text."""
 
+import io
+import lzma
 from pathlib import Path
 
 import pytest
+from sklearn.datasets import load_svmlight_file
 
+from dtoken.data.bundled import FILE, Tiny
 from dtoken.data.matrices import AnnData, Npz
 from dtoken.data.rcv1_like import Rcv1Like
 from dtoken.data.sources import open_source
@@ -12,11 +16,26 @@ from dtoken.data.synthetic import Synthetic
 from dtoken.errors import InputError
 
 
-def test_generators() -> None:
+def test_sources_that_need_no_file() -> None:
     assert open_source("synthetic") == Synthetic()
     options = {"rows": "1e3", "density": "0.5", "task": "regression", "seed": "7"}
     assert open_source("synthetic", options) == Synthetic(rows=1000, density=0.5, task="regression", seed=7)
     assert open_source("rcv1_like", {"rows": "30"}) == Rcv1Like(rows=30)
+    assert open_source("tiny") == Tiny()
+
+
+def test_the_bundled_dataset_is_the_file_wherever_it_lies(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    X, y = load_svmlight_file(io.BytesIO(lzma.decompress(FILE.read_bytes())), zero_based=False, n_features=2000)
+    (block,) = Tiny().blocks()
+    assert (block.indptr == X.indptr).all()
+    assert (block.indices == X.indices + 1).all()  # as in the file, whose first index is 1
+    assert (block.data == X.data).all()
+    assert (block.y == y).all()
+    copy = tmp_path / "moved.svm.xz"
+    copy.write_bytes(FILE.read_bytes())
+    before = Tiny().identity()
+    monkeypatch.setattr("dtoken.data.bundled.FILE", copy)
+    assert Tiny().identity() == before
 
 
 def test_paths(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -44,6 +63,7 @@ def test_paths(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
             "Options: rows, features, density, condition, seed, task, noise",
         ),
         ("rcv1_like", {"zzz": "5"}, "zzz is not an option of rcv1_like. Options: rows, features, nonzeros, seed"),
+        ("tiny", {"rows": "5"}, "rows is not an option of tiny. Options: none"),
         ("synthetic", {"rows": "many"}, "rows=many is not an integer"),
         ("synthetic", {"rows": "1.5"}, "rows=1.5 is not an integer"),
         ("synthetic", {"rows": "inf"}, "rows=inf is not an integer"),

@@ -16,7 +16,7 @@ MOST_ROWS = 24  # fit on a screen; the report has them all
 def cost_table(study: "Study") -> list[str]:
     """Median over seeds of what it took to stay below the accuracy that the report shows first; empty: no run does."""
     from dtoken.report.cells import describe
-    from dtoken.report.sentences import intervals, seeds
+    from dtoken.report.sentences import intervals, seeds, short_of_target
 
     sweep, accuracy = study.sweep, study.shown
     entries = [entry for entry in study.reached if entry.accuracy == accuracy]
@@ -27,7 +27,7 @@ def cost_table(study: "Study") -> list[str]:
     head = f"to {accuracy:g}" + (f", median of {told}" if told else "")
     lines = aligned([(head, *headings(COLUMNS), FIRST), *rows])
     left = len(entries) - MOST_ROWS
-    notes = [f"... and {left} more in the report" if left > 0 else "", intervals(sweep)]
+    notes = [f"... and {left} more in the report" if left > 0 else "", short_of_target(sweep), intervals(sweep)]
     return [*lines, *(note for note in notes if note)]
 
 

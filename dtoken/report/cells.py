@@ -7,7 +7,7 @@ from typing import Any
 
 from dtoken.config.values import show
 from dtoken.data.remote import is_remote
-from dtoken.session.colours import DASHES, Pair, colours
+from dtoken.report.looks import Look, Variant, differing, is_number, value_looks, variant_looks
 from dtoken.sweep.collect import PLACES, column_kinds, swept, value_of
 from dtoken.sweep.runs import Run
 
@@ -26,7 +26,7 @@ class Parameter:
     @property
     def numeric(self) -> bool:
         """Whether all values are numbers."""
-        return all(isinstance(value, int | float) and not isinstance(value, bool) for value in self.given)
+        return all(map(is_number, self.given))
 
     @property
     def given(self) -> tuple[Any, ...]:
@@ -40,8 +40,7 @@ class Method:
 
     name: str
     algorithm: str
-    colour: Pair
-    dash: str
+    look: Look
 
 
 @dataclass(frozen=True)
@@ -83,16 +82,31 @@ class Sweep:
         return tuple(parameter for parameter in self.parameters if not _of_method(parameter.name))
 
     @property
+    def group(self) -> Parameter | None:
+        """Which parameter colours tell apart where there is only one method; None: colours tell methods apart."""
+        if len(self.methods) != 1:
+            return None
+        return next((each for each in self.context if each.numeric), next(iter(self.context), None))
+
+    @property
     def facet(self) -> Parameter | None:
         """By which parameter panels are best told apart: the first with a handful of values."""
-        return next((each for each in self.context if 2 <= len(each.values) <= 4), None)
+        return next((each for each in self.context if 2 <= len(each.values) <= 4 and each != self.group), None)
+
+    def drawn_as(self, cell: Cell) -> tuple[str, Look]:
+        """What a legend calls a cell, and how it is drawn."""
+        group = self.group
+        if group is None:
+            return cell.method.name, cell.method.look
+        value = cell.values[group.name]
+        return value_title(group.name, value), value_looks(group.values)[group.values.index(value)]
 
     @property
     def focus(self) -> dict[str, Any]:
         """What to show first where panels would be crowded: the middle value of what nothing else tells apart."""
         chosen: dict[str, Any] = {}
         for each in self.context:
-            if self._crowd(chosen) > CROWD and each != self.facet:
+            if self._crowd(chosen) > CROWD and each not in (self.facet, self.group):
                 chosen[each.name] = each.values[(len(each.values) - 1) // 2]
         return chosen
 
@@ -116,6 +130,11 @@ def describe(values: Mapping[str, Any]) -> list[str]:
     ['graph=ring', 'sigma=0.001']
     """
     return [f"{short(name)}={show_value(value)}" for name, value in values.items() if value is not None]
+
+
+def value_title(name: str, value: Any) -> str:
+    """A value of a parameter, as a legend or the title of panels has it."""
+    return f"no {short(name)}" if value is None else f"{short(name)} = {show_value(value)}"
 
 
 def short(name: str) -> str:
@@ -191,15 +210,14 @@ def _method_key(row: Mapping[str, Any], varying: Sequence[str]) -> tuple[Any, ..
 
 
 def _methods(table: Sequence[Mapping[str, Any]], varying: Sequence[str]) -> dict[tuple[Any, ...], Method]:
-    """Methods by their key: one colour per algorithm, one kind of line per variant of it."""
+    """Methods by their key, named and drawn by what was swept of them."""
     keys = dict.fromkeys(_method_key(row, varying) for row in table)
-    palette = colours(list(dict.fromkeys(str(key[0] or "?") for key in keys)))
-    found: dict[tuple[Any, ...], Method] = {}
+    variants: dict[tuple[Any, ...], Variant] = {}
     for key in keys:
-        algorithm = str(key[0] or "?")
-        siblings = [other for other in keys if other[0] == key[0]]
-        settings = [pair for at, pair in enumerate(key[1:], 1) if len({other[at] for other in siblings}) > 1]
-        name = " ".join([algorithm, *describe(dict(settings))])
-        dash = DASHES[siblings.index(key) % len(DASHES)]
-        found[key] = Method(name, algorithm, palette[algorithm], dash)
-    return found
+        telling = differing([dict(other[1:]) for other in keys if other[0] == key[0]])
+        variants[key] = str(key[0] or "?"), tuple(pair for pair in key[1:] if pair[0] in telling)
+    looks = variant_looks(list(dict.fromkeys(variants.values())))
+    return {
+        key: Method(" ".join([algorithm, *describe(dict(settings))]), algorithm, looks[algorithm, settings])
+        for key, (algorithm, settings) in variants.items()
+    }

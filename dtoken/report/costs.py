@@ -42,6 +42,7 @@ class Reached:
     runs: int  # that ended, or got there
     reached: int  # that stay below it
     single: tuple[Mapping[str, float], ...]  # costs of each run that stays below it
+    short: tuple[float, ...]  # where the runs ended that did not get there: suboptimality, NaN if nothing was measured
     costs: Mapping[str, Spread]
     first: Mapping[str, Spread]  # costs of the first record at or below it
 
@@ -69,7 +70,12 @@ def reached(cell: Cell, tables: Sequence["pd.DataFrame"], accuracy: float) -> Re
     found = [costs_to(table, accuracy) for table in tables]
     single, costs, runs = _spreads(cell, [each["stays_below"] for each in found])
     _, first, _ = _spreads(cell, [each["reached"] for each in found])
-    return Reached(cell, accuracy, runs, len(single), single, costs, first)
+    short = tuple(
+        float(table["suboptimality"].iloc[-1]) if len(table) else np.nan
+        for run, table, each in zip(cell.runs, tables, found, strict=True)
+        if each["stays_below"] is None and run.status in ENDED
+    )
+    return Reached(cell, accuracy, runs, len(single), single, short, costs, first)
 
 
 def _spreads(

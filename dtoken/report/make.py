@@ -8,6 +8,7 @@ from dtoken.errors import InputError, RunError
 from dtoken.session.files import write_atomically
 
 if TYPE_CHECKING:
+    from dtoken.report.paper import Paper
     from dtoken.report.study import Study
 
 PAGE, FOLDER = "index.html", "report"
@@ -19,6 +20,7 @@ def make_report(
     *,
     baseline: str | None = None,
     accuracies: Sequence[float] | None = None,
+    paper: "Paper | None" = None,
     told: Callable[["Study"], None] = lambda _: None,
 ) -> Path:
     """Collect the runs of sweeps and write their report; may be called again at any time, also while runs go on.
@@ -35,6 +37,8 @@ def make_report(
     accuracies
         Suboptimalities for which costs are told; None: those of the runs' ``record.accuracies`` and
         ``stop.suboptimality`` that a run reached.
+    paper
+        What a paper asks of its figures: they and the table of costs are also written to ``paper`` inside the report.
     told
         Called with what the report will show as soon as all trajectories are read.
 
@@ -43,8 +47,12 @@ def make_report(
     pathlib.Path
         The page.
     """
+    from dtoken.report.carried import Carried, carry
     from dtoken.report.facts import claims
     from dtoken.report.page import page
+    from dtoken.report.paper import FOLDER as PAPER
+    from dtoken.report.paper import write_tables
+    from dtoken.report.sheet import Sheet
     from dtoken.report.static import Drawing
     from dtoken.report.study import study
     from dtoken.sweep.collect import write_results
@@ -60,16 +68,30 @@ def make_report(
         told(found)
         single = places[0] if len(places) == 1 else None
         folder = Path(output) if output is not None else (single or Path()) / FOLDER
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise RunError(f"cannot write {folder}: {error.strerror or error}") from error
-        figures = drawing.begin(found, folder)
-        write_results(runs, single or folder)
+        _make_folder(folder)
+        figures = drawing.begin(found, folder, Sheet())
+        if paper is not None:
+            _make_folder(folder / PAPER)
+            drawing.begin(found, folder / PAPER, paper.sheet, paper.formats)
+            write_tables(found, folder / PAPER, paper.sheet.axes)
+        results = write_results(runs, single or folder)[1]
+
+        def carried() -> dict[str, list[Carried]]:
+            """What the page links to."""
+            drawing.finish()
+            return {"figures": carry(figures), "all runs": carry([results] if any(found.curves) else [])}
+
         title = ", ".join("/".join(place.resolve().parts[-2:]) for place in places)
-        text = page(found, title, baseline, figures, checked)
+        text = page(found, title, baseline, carried, checked)
     write_atomically(folder / PAGE, lambda path: _write(path, text))
     return folder / PAGE
+
+
+def _make_folder(folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise RunError(f"cannot write {folder}: {error.strerror or error}") from error
 
 
 def _write(path: Path, text: str) -> None:

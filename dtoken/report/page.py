@@ -1,10 +1,9 @@
 """The page: one HTML file that holds its data, style, script and plotly.js, so that it opens without a network."""
 
-import base64
-import gzip
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict
 from functools import cache
 from importlib.resources import files
 from typing import Any
@@ -12,28 +11,38 @@ from typing import Any
 import numpy as np
 
 from dtoken.engine.loop.recorder import TEST
-from dtoken.report import facts, sentences
+from dtoken.report import facts, headline, sentences
 from dtoken.report.bands import AXES, LINEAR, PANELS, Curves
-from dtoken.report.cells import describe, short, show_value
+from dtoken.report.carried import Carried, packed
+from dtoken.report.cells import describe, short, show_value, value_title
 from dtoken.report.costs import COSTS, Reached, Series, Slope, Spread, fitted_accuracy
+from dtoken.report.looks import value_looks
 from dtoken.report.memory import MemoryUse
-from dtoken.report.study import Rate, Study
+from dtoken.report.study import FAR_APART, Rate, Study
 from dtoken.report.words import CONSTANTS, GENERAL, WORDS
 from dtoken.session import labels
-from dtoken.session.colours import DASHES, ORDERED, PALETTE
+from dtoken.session.colours import DASHES
 from dtoken.session.provenance import now
 from dtoken.version import __version__
 
 DIGITS = 4  # of a number that is drawn; more cannot be seen
 COMPRESSION = 6
 SCRIPTS = (
-    "elements", "numbers", "colours", "plots", "filters", "panels", "legend", "tables", "cost", "rates", "scaling",
-    "memory", "choices", "page",
-)  # one script in the page; only the last one runs anything  # fmt: skip
+    "elements", "numbers", "address", "colours", "plots", "filters", "panels", "legend", "tables", "cost", "spread",
+    "rates", "heatmap", "scaling", "memory", "choices", "page",
+)  # one script in the page; only the last one draws anything  # fmt: skip
+# The browser itself sees to it that nothing is asked for or sent.
+POLICY = (
+    "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data: blob:; form-action 'none'"
+)
 
 
 def page(
-    study: Study, title: str, baseline: str | None, pictures: Sequence[str], claims: Sequence[Mapping[str, Any]] = ()
+    study: Study,
+    title: str,
+    baseline: str | None,
+    carried: Callable[[], Mapping[str, Sequence[Carried]]],
+    claims: Sequence[Mapping[str, Any]] = (),
 ) -> str:
     """The report as HTML text.
 
@@ -45,8 +54,8 @@ def page(
         Name of the sweep.
     baseline
         Name of the method with which costs are compared at first; None: the first one.
-    pictures
-        Paths of the static figures, relative to the page.
+    carried
+        Waits for the files that the page carries, by what they are.
     claims
         Sentences that were checked on the results, as ``facts.claims`` reads them.
     """
@@ -61,7 +70,8 @@ def page(
         made=now(),
         lead=sentences.lead(sweep),
         outcome=sentences.outcome(sweep) if sweep.runs else "",
-        findings=sentences.findings(sweep, study.reached),
+        short=sentences.short_of_target(sweep),
+        findings=headline.findings(sweep, study.reached),
         unfinished=facts.unfinished(sweep),
         failures=facts.failures(sweep),
         repeated=any(len(cell.runs) > 1 for cell in sweep.cells),
@@ -71,6 +81,7 @@ def page(
         has_rates=any(rate.measured is not None for rate in study.rates),
         violations=[rate.cell.label for rate in study.rates if rate.violated],
         proved=sum(rate.proved and rate.measured is not None for rate in study.rates),
+        has_map=any(study.curves) and sum(each.numeric and len(each.given) > 1 for each in sweep.parameters) > 1,
         has_scaling=bool(study.series),
         has_memory=bool(study.memory),
         graphs=facts.graphs(sweep),
@@ -81,14 +92,17 @@ def page(
         constants=constants,
         settings=facts.common_settings(sweep),
         provenance=facts.provenance(sweep),
-        pictures=pictures,
         claims=claims,
         runs=len(sweep.runs),
+        policy=POLICY,
         style=_text("page.css"),
         theme=_text("theme.js"),
         script="\n".join(_text(f"script/{name}.js") for name in SCRIPTS),
         data=_packed(json.dumps(payload(study, baseline), separators=(",", ":"), allow_nan=False)),
         plotly=_plotly(),
+        carried={
+            name: files for name, files in carried().items() if files
+        },  # last: what it waits for goes on meanwhile
     )
 
 
@@ -97,8 +111,7 @@ def _text(name: str) -> str:
 
 
 def _packed(text: str) -> str:
-    """Text compressed, in letters; the browser unpacks it."""
-    return base64.b64encode(gzip.compress(text.encode(), COMPRESSION, mtime=0)).decode()
+    return packed(text.encode(), COMPRESSION)
 
 
 @cache
@@ -119,8 +132,6 @@ def payload(study: Study, baseline: str | None = None) -> dict[str, Any]:
         "measures": {name: labels.MEASURES[name] for name in _measures(study)},
         "linear": LINEAR,
         "costs": COSTS,
-        "palette": PALETTE,
-        "ordered": ORDERED,
         "dashes": DASHES,
         "words": WORDS,
         "baseline": baseline or _baseline(study),
@@ -128,14 +139,18 @@ def payload(study: Study, baseline: str | None = None) -> dict[str, Any]:
         "shown": study.shown,
         "fitted": fitted_accuracy(study.series, study.shown) or study.shown,
         "logarithmic": study.logarithmic,
+        "farApart": FAR_APART,
         "facet": sweep.facet.name if sweep.facet else None,
         "focus": {name: None if value is None else show_value(value) for name, value in sweep.focus.items()},
-        "methods": [{"name": each.name, "colour": each.colour, "dash": each.dash} for each in sweep.methods],
+        "group": sweep.group.name if sweep.group else "method",
+        "methods": [{"name": each.name, "algorithm": each.algorithm, **asdict(each.look)} for each in sweep.methods],
         "parameters": [
             {
                 "name": each.name,
                 "short": short(each.name),
                 "values": [None if value is None else show_value(value) for value in each.values],
+                "titles": [value_title(each.name, value) for value in each.values],
+                "looks": [asdict(look) for look in value_looks(each.values)],
                 "numeric": each.numeric,
             }
             for each in sweep.parameters
@@ -199,7 +214,10 @@ def _reached(entry: Reached, cell: int) -> dict[str, Any]:
     costs = {name: _spread(spread) for name, spread in entry.costs.items()}
     first = {name: _spread(spread)[0] for name, spread in entry.first.items()}
     found = {"cell": cell, "accuracy": entry.accuracy, "runs": entry.runs, "reached": entry.reached}
-    return found | {"costs": costs, "first": first}
+    single = {name: _numbers([run[name] for run in entry.single], 6) for name in COSTS} if entry.runs > 1 else {}
+    known = [end for end in entry.short if math.isfinite(end)]
+    (short,) = _numbers([float(np.median(known)) if known else math.nan])
+    return found | {"costs": costs, "first": first, "single": single, "short": short}
 
 
 def _spread(spread: Spread) -> list[float | None]:

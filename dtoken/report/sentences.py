@@ -1,20 +1,14 @@
 """What a sweep was and what it shows, in sentences."""
 
-import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from datetime import datetime
-from typing import Any
 
-from dtoken.report.cells import Sweep, describe, short, show_value
-from dtoken.report.costs import Reached
+from dtoken.report.cells import Sweep, short, show_value
 from dtoken.session.files import DIVERGED, DONE
-from dtoken.text import duration, figure, plural
+from dtoken.text import duration, plural
 
 SHOWN_VALUES = 6
-FINDINGS = 6
 BUSY = 1.5  # load average by processors from which runs share processors with others
-SAME = 1.05  # costs that differ by less are told as the same
-COMPARED = {"messages": "communication", "gradients": "computation", "time": "ideal time"}
 
 
 def listed(words: Iterable[str], most: int = SHOWN_VALUES, last: str = "") -> str:
@@ -59,7 +53,7 @@ def outcome(sweep: Sweep) -> str:
     statuses = [run.status for run in sweep.runs]
     known = (DONE, DIVERGED, "failed", "interrupted", "running", "waiting", "started", "damaged")
     numbers = [f"{statuses.count(status)} {status}" for status in known if status in statuses]
-    if set(statuses) == {DONE}:
+    if set(statuses) == {DONE} and not short_of_target(sweep):
         numbers = ["all done" if len(statuses) > 1 else "done"]
     walls = [(run.summary or {}).get("end") or {} for run in sweep.runs]
     spent = sum(float(end.get("wall") or 0.0) for end in walls)
@@ -71,6 +65,20 @@ def outcome(sweep: Sweep) -> str:
         first, last = datetime.fromisoformat(min(started)), datetime.fromisoformat(max(ended))
         text += f", within {duration((last - first).total_seconds())} on {first:%-d %B %Y}"
     return f"{text}; {duration(spent)} of it in iterations." if spent else f"{text}."
+
+
+def short_of_target(sweep: Sweep) -> str:
+    """A sentence about runs that are done, but not as close as ``stop.suboptimality`` asked; empty: all are."""
+    asked = [(run.config.get("stop.suboptimality"), run) for run in sweep.runs if run.status == DONE]
+    ends = [(target, ((run.summary or {}).get("end") or {}).get("suboptimality")) for target, run in asked]
+    short = [target for target, end in ends if target is not None and end is not None and end > target]
+    if not short:
+        return ""
+    targets = listed((f"{target:g}" for target in sorted(set(short), reverse=True)), last="or")
+    return (
+        f"{len(short)} of {plural(len(asked), 'run')} that {'are' if len(asked) > 1 else 'is'} done stopped short of "
+        f"the suboptimality that {'they were' if len(short) > 1 else 'it was'} to reach ({targets})."
+    )
 
 
 def intervals(sweep: Sweep) -> str:
@@ -105,49 +113,3 @@ def conditions(sweep: Sweep) -> str:
         most = f"{max(loads):.1f} times as much to do as it has processors"
         told.append(f"{busy} of {len(known)} began on a machine with up to {most}")
     return f"Seconds (wall) may not be comparable: {'; '.join(told)}." if told else ""
-
-
-def findings(sweep: Sweep, table: Sequence[Reached]) -> list[str]:
-    """Which method was cheapest, for each setting in which several methods reached the same accuracy."""
-    found: list[str] = []
-    contexts: dict[tuple[Any, ...], list[Reached]] = {}
-    for entry in table:
-        if entry.cell.matches(sweep.focus) and math.isfinite(entry.costs["messages"].median):
-            contexts.setdefault(tuple(entry.cell.context.values()), []).append(entry)
-    for entries in contexts.values():
-        finest = [
-            accuracy
-            for accuracy in sorted({entry.accuracy for entry in entries})
-            if sum(entry.accuracy == accuracy for entry in entries) > 1
-        ]
-        if finest:
-            found.append(_comparison([entry for entry in entries if entry.accuracy == finest[0]]))
-    return found if len(found) <= FINDINGS else []
-
-
-def _comparison(entries: Sequence[Reached]) -> str:
-    where = ", ".join(describe(entries[0].cell.context))
-    start = f"With {where}, to" if where else "To"
-    wins: dict[str, list[str]] = {}
-    for cost, name in COMPARED.items():
-        if min(entry.costs[cost].median for entry in entries) > 0:
-            who, what = _cheapest(entries, cost, name)
-            wins.setdefault(who, []).append(what)
-    parts = [f"{who} {listed(costs, last='and')}" for who, costs in wins.items()]
-    return f"{start} {entries[0].accuracy:g}, {'; '.join(parts)}."
-
-
-def _cheapest(entries: Sequence[Reached], cost: str, name: str) -> tuple[str, str]:
-    """Who needs the least of a cost, and how much that is; methods that are as good as equal share it."""
-    ordered = sorted(entries, key=lambda entry: entry.costs[cost].median)
-    least = ordered[0].costs[cost].median
-    tied = [entry for entry in ordered if entry.costs[cost].median < SAME * least]
-    if len(tied) > 1:
-        most = tied[-1].costs[cost].median
-        amount = figure(least) if figure(least) == figure(most) else f"{figure(least)} to {figure(most)}"
-        methods = listed((entry.cell.method.name for entry in tied), last="and")
-        return f"{methods} need {'the same' if most == least else 'about the same'}", f"{name} ({amount})"
-    second = ordered[1]
-    times = figure(float(f"{second.costs[cost].median / least:.2g}"))
-    text = f"{name} ({figure(least)}; {second.cell.method.name} {times} times as much)"
-    return f"{ordered[0].cell.method.name} needs the least", text

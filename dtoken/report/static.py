@@ -1,5 +1,6 @@
 """The static figures of a report as files, drawn by several processes where a sweep has left a server of them."""
 
+from collections.abc import Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from functools import partial
 from multiprocessing import get_context
@@ -8,7 +9,8 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 from dtoken.engine.processors import processors
-from dtoken.report.figures import STYLE, makers
+from dtoken.report.figures import makers
+from dtoken.report.sheet import Sheet
 from dtoken.session.files import write_atomically
 from hydra_dask.cluster import fork_server
 
@@ -38,30 +40,35 @@ class Drawing:
             self._drawn = [self._pool.submit(_load) for _ in range(count)]
         return self
 
-    def begin(self, study: "Study", folder: Path) -> list[str]:
-        """Draw all figures into ``folder``, as PNG and PDF; the names of the PNG files, in the order of the page."""
-        names = list(makers(study))
+    def begin(self, study: "Study", folder: Path, sheet: Sheet, formats: Sequence[str] = FORMATS) -> list[Path]:
+        """Draw all figures into ``folder``; the files, in the order of the page."""
+        names = list(makers(study, sheet))
         for name in names:
             if self._pool is None:
-                draw(study, name, folder)
+                draw(study, name, folder, sheet, formats)
             else:
-                self._drawn.append(self._pool.submit(draw, study, name, folder))
-        return [f"{name}.png" for name in names]
+                self._drawn.append(self._pool.submit(draw, study, name, folder, sheet, formats))
+        return [folder / f"{name}.{kind}" for name in names for kind in formats]
+
+    def finish(self) -> None:
+        """Wait until all figures are there."""
+        for each in self._drawn:
+            each.result()
 
     def __exit__(self, kind: type[BaseException] | None, *_: BaseException | TracebackType | None) -> None:
         if self._pool is not None:
             with self._pool:
-                for each in self._drawn if kind is None else ():
-                    each.result()
+                if kind is None:
+                    self.finish()
 
 
-def draw(study: "Study", name: str, folder: Path) -> None:
-    """Write one figure as PNG and PDF."""
+def draw(study: "Study", name: str, folder: Path, sheet: Sheet, formats: Sequence[str]) -> None:
+    """Write one figure."""
     from matplotlib import rc_context
 
-    with rc_context(STYLE):
-        figure = makers(study)[name]()
-        for kind in FORMATS:
+    with rc_context(sheet.style):
+        figure = makers(study, sheet)[name]()
+        for kind in formats:
             write_atomically(folder / f"{name}.{kind}", partial(_save, figure, kind))
             figure.set_layout_engine("none")  # the first one has found where everything goes
 

@@ -1,6 +1,7 @@
-"""One colour per method, the same on the page, in the figures and in every report; told apart by colour-blind readers.
+"""One hue per algorithm, the same on the page, in the figures and in every report; told apart by colour-blind readers.
 
 The colours are Okabe and Ito's, and Tol's where theirs do not suffice; each has a lighter twin for dark backgrounds.
+What is swept as a number has shades from dark to light, which readers can order.
 """
 
 from collections.abc import Sequence
@@ -21,7 +22,7 @@ PALETTE: tuple[Pair, ...] = (
     ("#999933", "#C9C957"),  # olive
     ("#332288", "#8F83E0"),  # indigo
 )
-# for values of a number, which colour-blind readers can order: from dark to light, on a dark background dim to bright
+# for values of a number: from dark to light, on a dark background dim to bright
 ORDERED: tuple[Pair, ...] = (
     ("#440154", "#8C7BD8"),
     ("#414487", "#738FE2"),
@@ -30,6 +31,8 @@ ORDERED: tuple[Pair, ...] = (
     ("#6B8F12", "#8FD95F"),
     ("#B8860B", "#F2E14C"),
 )
+# How far the shades of one hue go towards black and towards white, on a light and on a dark background
+DARKEST, LIGHTEST = (0.5, 0.3), (0.25, 0.55)
 # Which methods have the first colours, as they always had; the other methods of the package follow by themselves.
 FIRST = ("tvr", "token", "tavr", "walkman", "gd", "extra", "nids", "dvr")
 DASHES = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot")
@@ -57,3 +60,47 @@ def colours(algorithms: Sequence[str]) -> dict[str, Pair]:
     free = [*PALETTE[len(order) :], *(pair for pair in PALETTE[: len(order)] if pair not in known.values())] or PALETTE
     own = [name for name in algorithms if name not in order]
     return known | {name: free[at % len(free)] for at, name in enumerate(own)}
+
+
+def ordered(count: int) -> list[Pair]:
+    """So many steps of the ordered scale.
+
+    Examples
+    --------
+    >>> ordered(2) == [ORDERED[0], ORDERED[-1]]
+    True
+    """
+    return [_between(ORDERED, share) for share in _shares(count)]
+
+
+def shades(hue: Pair, count: int) -> list[Pair]:
+    """So many shades of one hue, from dark to light; a single one is the hue itself.
+
+    Examples
+    --------
+    >>> shades(("#0072B2", "#4DA3E0"), 1)
+    [('#0072B2', '#4DA3E0')]
+    >>> [light for light, _ in shades(("#0072B2", "#4DA3E0"), 2)]
+    ['#003959', '#4095C5']
+    """
+    if count == 1:
+        return [hue]
+    dark = (_mix(hue[0], "#000000", DARKEST[0]), _mix(hue[1], "#000000", DARKEST[1]))
+    light = (_mix(hue[0], "#FFFFFF", LIGHTEST[0]), _mix(hue[1], "#FFFFFF", LIGHTEST[1]))
+    return [_between((dark, light), share) for share in _shares(count)]
+
+
+def _shares(count: int) -> list[float]:
+    return [at / max(1, count - 1) for at in range(count)]
+
+
+def _between(steps: Sequence[Pair], share: float) -> Pair:
+    place = share * (len(steps) - 1)
+    low = min(int(place), len(steps) - 2)
+    (one, other), (next_one, next_other) = steps[low : low + 2]
+    return _mix(one, next_one, place - low), _mix(other, next_other, place - low)
+
+
+def _mix(start: str, end: str, share: float) -> str:
+    pairs = [(int(start[at : at + 2], 16), int(end[at : at + 2], 16)) for at in (1, 3, 5)]
+    return "#" + "".join(f"{round(one + (other - one) * share):02X}" for one, other in pairs)

@@ -15,7 +15,7 @@ from dtoken.report.bands import AXES, MEASURES, POINTS, aggregate, thin
 from dtoken.report.cells import Cell, Sweep, cells_of
 from dtoken.report.costs import Reached, accuracies_of, costs_to, reached, scaling, shown_accuracy, slope, spread
 from dtoken.report.study import study
-from dtoken.session.colours import ORDERED
+from dtoken.session.colours import DASHES, ORDERED, colours, ordered, shades
 from dtoken.sweep.runs import find_runs
 from tests.sweep.made import config, trajectory, write_manifest, write_run
 
@@ -206,8 +206,49 @@ def test_methods_differ_in_what_was_swept_of_them(tmp_path: Path) -> None:
         write_run(tmp_path / str(number), config(algorithm, tokens=tokens), trajectory())
     one, four, gd = cells_of(find_runs([tmp_path])).methods
     assert [method.name for method in (one, four, gd)] == ["tvr K=1", "tvr K=4", "gd"]
-    assert one.colour == four.colour != gd.colour
-    assert one.dash != four.dash
+    assert [one.look.colour, four.look.colour] == shades(colours(["tvr"])["tvr"], 2)
+    assert gd.look.colour == colours(["gd"])["gd"]
+    assert one.look.dash != four.look.dash
+
+
+def test_a_number_that_is_swept_has_ordered_shades_and_lines(tmp_path: Path) -> None:
+    """One algorithm: the whole ordered scale, whatever the order of the runs; with a name beside it, lines tell it."""
+    for number, tokens in enumerate((8, 1, 4, 2)):
+        write_run(tmp_path / "one" / str(number), config(tokens=tokens), trajectory())
+    looks = {method.name: method.look for method in cells_of(find_runs([tmp_path / "one"])).methods}
+    ordered_ = [looks[f"tvr K={tokens}"] for tokens in (1, 2, 4, 8)]
+    assert [look.colour for look in ordered_] == ordered(4)
+    assert [look.dash for look in ordered_] == list(DASHES[:4])
+    for number, (tokens, start) in enumerate((k, s) for k in (1, 2) for s in ("zero", "local")):
+        settings = config(tokens=tokens)
+        settings["algorithm"]["start"] = start
+        write_run(tmp_path / "two" / str(number), settings, trajectory())
+    looks = {method.name: method.look for method in cells_of(find_runs([tmp_path / "two"])).methods}
+    one, local, two = (looks[f"tvr {name}"] for name in ("K=1 start=zero", "K=1 start=local", "K=2 start=zero"))
+    assert one.colour == local.colour != two.colour
+    assert one.dash == two.dash != local.dash
+
+
+def test_curves_of_one_method_are_told_apart_by_what_else_is_swept(tmp_path: Path) -> None:
+    for number, sigma in enumerate((0.1, 0.01, 0.001)):
+        settings = config(problem={"loss": "logistic", "sigma": sigma})
+        write_run(tmp_path / str(number), settings, trajectory())
+    sweep = cells_of(find_runs([tmp_path]))
+    assert sweep.group is not None
+    assert (sweep.group.name, sweep.facet) == ("problem.sigma", None)
+    drawn = dict(sweep.drawn_as(cell) for cell in sweep.cells)
+    assert {name: look.colour for name, look in drawn.items()} == dict(
+        zip(("sigma = 0.001", "sigma = 0.01", "sigma = 0.1"), ordered(3), strict=True)
+    )
+    assert len({look.dash for look in drawn.values()}) == 3
+
+
+def test_algorithms_alone_differ_in_colours_and_lines(tmp_path: Path) -> None:
+    for number, algorithm in enumerate(("tvr", "gd", "token")):
+        write_run(tmp_path / str(number), config(algorithm), trajectory())
+    looks = [method.look for method in cells_of(find_runs([tmp_path])).methods]
+    assert [look.dash for look in looks] == ["solid", "dash", "dot"]
+    assert [look.colour for look in looks] == list(colours(["tvr", "gd", "token"]).values())
 
 
 def contrast(one: str, other: str) -> float:
@@ -226,8 +267,8 @@ def test_ordered_colours_can_be_seen_on_both_backgrounds_and_grow_lighter() -> N
     on_light, on_dark = ([pair[theme] for pair in ORDERED] for theme in (0, 1))
     assert min(contrast(colour, "#ffffff") for colour in on_light) >= 3
     assert min(contrast(colour, "#14171b") for colour in on_dark) >= 3
-    for colours in (on_light, on_dark):
-        brightness = [contrast(colour, "#000000") for colour in colours]
+    for scale in (on_light, on_dark):
+        brightness = [contrast(colour, "#000000") for colour in scale]
         assert brightness == sorted(brightness)
 
 

@@ -1,8 +1,12 @@
 """What a report leaves on disk, and what the command says."""
 
+import base64
+import gzip
 import json
 import multiprocessing
 import re
+from collections.abc import Sequence
+from html import unescape
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +23,10 @@ from dtoken.errors import InputError, RunError
 from dtoken.report import make_report
 from dtoken.report.cells import cells_of
 from dtoken.report.facts import graphs, partitions
-from dtoken.report.figures import STYLE, makers
-from dtoken.report.sentences import findings, lead
+from dtoken.report.figures import makers
+from dtoken.report.headline import findings
+from dtoken.report.sentences import lead, outcome, short_of_target
+from dtoken.report.sheet import Sheet
 from dtoken.report.static import draw
 from dtoken.report.study import Study, study
 from dtoken.sweep.runs import find_runs
@@ -41,8 +47,24 @@ def test_everything_is_there(sweep: Path, report: Path) -> None:
 def test_the_page_asks_for_nothing_from_outside(report: Path) -> None:
     text = report.read_text()
     sources = re.findall(r"""(?:src|href)=["']([^"']*)""", text)
-    own = ("#", "data:", *FIGURES)
+    own = ("#", "data:", "results.csv", *FIGURES)
     assert [source for source in sources if not source.startswith(own)] == []
+    assert "://" not in re.sub(r'<script type="application/gzip".*?</script>', "", text, flags=re.DOTALL)
+    assert "default-src 'none'" in unescape(text)  # and the browser would refuse
+
+
+def test_the_page_carries_what_it_links_to(
+    sweep: Path, report: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = report.read_text()
+    for path in [sweep / "results.csv", *(path for path in report.parent.iterdir() if path != report)]:
+        (link,) = re.findall(rf'href="{path.name}" data-packed="([^"]*)"', text)
+        (content,) = re.findall(rf'<script type="application/gzip" id="{link}">([^<]*)<', text)
+        assert gzip.decompress(base64.b64decode(content)) == path.read_bytes()
+    monkeypatch.setattr("dtoken.report.carried.LARGEST", 100)
+    text = make_report(sweep, tmp_path).read_text()
+    assert 'data-packed="' not in text
+    assert "results.csv (beside the runs: too large for this page)" in text
 
 
 def test_figures_are_as_wide_as_a_column(report: Path) -> None:
@@ -63,9 +85,9 @@ def test_processes_draw_the_same_figures(sweep: Path, tmp_path: Path, monkeypatc
     assert here == there
 
 
-def _only_elsewhere(study: Study, name: str, folder: Path) -> None:
+def _only_elsewhere(study: Study, name: str, folder: Path, sheet: Sheet, formats: Sequence[str]) -> None:
     assert multiprocessing.parent_process() is not None
-    draw(study, name, folder)
+    draw(study, name, folder, sheet, formats)
 
 
 def test_a_figure_that_cannot_be_written_is_said(sweep: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -79,8 +101,8 @@ def test_a_figure_that_cannot_be_written_is_said(sweep: Path, tmp_path: Path, mo
 def drawn(folder: Path) -> dict[str, Figure]:
     """The figures of a sweep, before they are written."""
     found = study(find_runs([folder]))
-    with rc_context(STYLE):
-        return {name: make() for name, make in makers(found).items()}
+    with rc_context(Sheet().style):
+        return {name: make() for name, make in makers(found, Sheet()).items()}
 
 
 def parameter_sweep(folder: Path) -> None:
@@ -110,10 +132,10 @@ def test_logarithmic_axes_have_labels_and_nothing_at_zero(tmp_path: Path) -> Non
     """Runs of one panel end after 600 points or after a few."""
     parameter_sweep(tmp_path)
     found = drawn(tmp_path)
-    first = found["convergence-problem.sigma-0.011"].axes[0]
+    first = found["convergence-problem_sigma-0_011"].axes[0]
     assert first.get_xscale() == "log"
     assert all(min(line.get_xdata()) > 0 for line in first.lines)
-    for axes in [first, *found["scaling-problem.sigma"].axes]:
+    for axes in [first, *found["scaling-problem_sigma"].axes]:
         low, high = axes.get_xlim()
         assert sum(low <= place <= high for place in axes.xaxis.get_majorticklocs()) >= 2
         low, high = axes.get_ylim()
@@ -124,9 +146,13 @@ def test_markers_of_rates_are_explained(tmp_path: Path) -> None:
     parameter_sweep(tmp_path)
     (legend,) = drawn(tmp_path)["rates"].legends
     names = [text.get_text() for text in legend.get_texts()]
-    assert names == ["token", "tvr", "tavr", "filled: proved", "open: not proved"]
-    faces = [str(handle.get_markerfacecolor()) for handle in legend.legend_handles]  # type: ignore[union-attr]
-    assert [face == "none" for face in faces] == [False, False, False, False, True]
+    methods = [f"{name} K={tokens}" for tokens in (1, 2) for name in ("token", "tvr", "tavr")]
+    assert sorted(names) == sorted([*methods, "filled: proved", "open: not proved"])
+    faces = {
+        name: str(handle.get_markerfacecolor())  # type: ignore[union-attr]
+        for name, handle in zip(names, legend.legend_handles, strict=True)
+    }
+    assert [name for name, face in faces.items() if face == "none"] == ["open: not proved"]
 
 
 def test_several_sweeps_make_one_report(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -247,6 +273,46 @@ def test_ties_are_no_wins_and_large_ratios_are_written_out(tmp_path: Path) -> No
     )
 
 
+def test_winners_are_named_among_those_that_got_there_and_the_others_with_how_close_they_came(tmp_path: Path) -> None:
+    """0.5 falls below 1e-4 after 14 points, 0.8 needs 42."""
+    cases = [("tvr", 0.5, 20), ("token", 0.6, 30), ("gd", 0.8, 20), ("tavr", 0.5, 20)]
+    for number, (algorithm, rate, points) in enumerate((*case,) for case in cases for _ in range(3)):
+        short = algorithm == "tavr" and number % 3 == 0
+        settings = config(algorithm, seed=number % 3, stop={"suboptimality": 1e-4})
+        table = trajectory(rate, 11 if short else points)
+        end = {"suboptimality": float(table.suboptimality.iloc[-1]), "wall": 1.0}
+        write_run(tmp_path / str(number), settings, table, end=end)
+    found = study(find_runs([tmp_path]))
+    (said,) = findings(found.sweep, found.reached)
+    first, second = said.split(" Short of 0.0001: ")
+    assert first.startswith("To 0.0001, tvr and tavr need the same communication")
+    assert "gd" not in first
+    assert second == f"gd (came to {0.8**19:.2g}), tavr (1 of 3 runs, came to {0.5**10:.2g})."
+    short = "4 of 12 runs that are done stopped short of the suboptimality that they were to reach (0.0001)."
+    assert short_of_target(found.sweep) == short
+    assert outcome(found.sweep).startswith("12 done")
+    assert short in cost_table(found)
+    assert short in make_report(tmp_path).read_text()
+
+
+def test_a_single_winner_and_no_winner_are_told(tmp_path: Path) -> None:
+    """To 1e-4 one method, to 1e-2 both; then none."""
+    write_run(tmp_path / "one" / "0", config("tvr"), trajectory(0.5, 20))
+    write_run(tmp_path / "one" / "1", config("gd"), trajectory(0.5, 10))
+    found = study(find_runs([tmp_path / "one"]))
+    assert findings(found.sweep, found.reached) == [
+        f"Only tvr reached 0.0001, with 84 messages, 560 gradients and 9,800 ideal time. "
+        f"Short of 0.0001: gd (came to {0.5**9:.2g}). "
+        "To 0.01, tvr and gd need the same communication (42), computation (280) and ideal time (4,900)."
+    ]
+    write_run(tmp_path / "none" / "0", config("tvr"), trajectory(0.5, 3))
+    write_run(tmp_path / "none" / "1", config("gd"), None, status="failed", failure="reason")
+    found = study(find_runs([tmp_path / "none"]))
+    assert findings(found.sweep, found.reached) == [
+        "No method reached 0.0001. Short of 0.0001: tvr (came to 0.25), gd (nothing measured)."
+    ]
+
+
 def test_a_finding_says_all_of_its_setting(tmp_path: Path) -> None:
     first = {"loss": "logistic", "sigma": 0.01} | dict.fromkeys("abcdefg", 1)
     for number, algorithm in enumerate(("tvr", "token")):
@@ -269,7 +335,7 @@ def test_the_lead_tells_seeds_and_what_has_begun(tmp_path: Path) -> None:
 def test_the_title_is_the_end_of_the_path(tmp_path: Path) -> None:
     write_run(tmp_path / "2026-11-17" / "12-00-00" / "0", config(), trajectory())
     text = make_report(tmp_path / "2026-11-17" / "12-00-00").read_text()
-    assert "<h1>2026-11-17/12-00-00</h1>" in text
+    assert ">2026-11-17/12-00-00</h1>" in text
 
 
 def test_only_measured_rates_are_counted(tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """The page in a real browser, without a network."""
 
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -8,6 +9,7 @@ import pytest
 
 from dtoken.report import make_report
 from dtoken.report.facts import CONSTANTS
+from dtoken.session.colours import DASHES, ordered
 from dtoken.session.files import write_memory
 from tests.report.conftest import MILLISECONDS
 from tests.sweep.made import config, trajectory, write_manifest, write_run
@@ -21,7 +23,7 @@ def open_page(browser: Any) -> Iterator[Open]:
     complaints: list[str] = []
     contexts = []
 
-    def open_(path: Path, width: int = 1280, theme: str = "light") -> Any:
+    def open_(path: Path, width: int = 1280, theme: str = "light", chosen: str = "") -> Any:
         context = browser.new_context(
             offline=True, viewport={"width": width, "height": 900}, color_scheme=theme, reduced_motion="reduce"
         )
@@ -31,7 +33,7 @@ def open_page(browser: Any) -> Iterator[Open]:
         page.on("console", lambda message: complaints.append(f"{message.type}: {message.text}"))
         page.on("pageerror", lambda error: complaints.append(str(error)))
         page.on("requestfailed", lambda request: complaints.append(f"asked for {request.url[:100]}"))
-        page.goto(path.resolve().as_uri())
+        page.goto(path.resolve().as_uri() + (f"#{chosen}" if chosen else ""))
         if page.query_selector("#packed-data"):
             page.wait_for_selector("html[data-ready]", state="attached")
         return page
@@ -90,6 +92,150 @@ def test_a_curve_is_the_median_of_its_runs(report: Path, tables: dict[str, Any],
     assert y[:-1] == pytest.approx(expected.tolist(), rel=1e-3)
 
 
+def test_no_button_sends_anything_and_none_covers_a_curve(report: Path, open_page: Open) -> None:
+    page = open_page(report)
+    buttons = page.eval_on_selector_all(".modebar-btn", "all => all.map(button => button.dataset.title)")
+    own = {"Download this picture (SVG)", "Show the whole curves"}
+    assert set(buttons) == {*own, "Zoom", "Pan", "Reset axes"}
+    servers = page.eval_on_selector_all(".js-plotly-plot", "all => all.map(plot => plot._context.plotlyServerURL)")
+    assert set(servers) == {""}
+    assert page.evaluate("Plotly.Plots.sendDataToCloud === undefined")
+    covered = """plots => plots.filter(plot => plot.querySelector(".modebar").getBoundingClientRect().bottom >
+        plot.querySelector(".nsewdrag").getBoundingClientRect().top).map(plot => plot.id)"""
+    assert page.eval_on_selector_all(".js-plotly-plot", covered) == []
+
+
+def test_a_downloaded_picture_has_legend_labels_and_a_telling_name(report: Path, open_page: Open) -> None:
+    page = open_page(report)
+    page.evaluate("document.getElementById('title').textContent = 'demo/sweep'")
+    panel = page.locator('.panel[data-axis="gradients"]').nth(1)  # neither the first of its row nor of its column
+    with page.expect_download() as found:
+        panel.locator('.modebar-btn[data-title^="Download"]').evaluate("button => button.click()")
+    assert found.value.suggested_filename == "demo-sweep-suboptimality-gradients-graph-ring.svg"
+    text = Path(found.value.path()).read_text()
+    for words in ("token", "tvr", "tavr", "gradients", "F(θ) − F*", "graph = ring"):
+        assert re.search(f">[^<]*{re.escape(words)}<", text)
+
+
+def test_zoom_is_linked(report: Path, open_page: Open) -> None:
+    """Vertically in all panels, horizontally in those of the same axis."""
+    page = open_page(report)
+    page.evaluate(
+        """Plotly.relayout(document.querySelector('.panel[data-axis="gradients"]'),
+        {"xaxis.range": [100, 400], "yaxis.range": [-3, -1]})"""
+    )
+    page.wait_for_function("document.querySelector('.panel').layout.yaxis.range[0] === -3")
+    shown = "all => all.map(p => [p.dataset.axis, p.layout.xaxis.range, p.layout.yaxis.range])"
+    for axis, x, y in page.eval_on_selector_all(".panel", shown):
+        assert (x == [100, 400]) == (axis == "gradients")
+        assert y == [-3, -1]
+    page.locator('.panel .modebar-btn[data-title="Show the whole curves"]').first.evaluate("button => button.click()")
+    page.wait_for_function("document.querySelector('.panel').layout.yaxis.range[0] !== -3")
+    assert page.eval_on_selector_all(".panel", "all => all.map(p => p.layout.xaxis.autorange)") == [True] * 8
+    assert "#" not in page.url
+
+
+def test_the_address_holds_what_was_chosen(report: Path, open_page: Open) -> None:
+    page = open_page(report)
+    page.select_option("#measure", "distance")
+    page.select_option("#facet", "")
+    page.select_option("#filters select", "ring")
+    page.uncheck("#axes input[value=wall]")
+    page.click("#legend button:has-text('tvr')")
+    page.select_option("#accuracy", "0.01")
+    page.click("#cost-table th button:has-text('messages')")
+    page.fill("#cost .tools input", "ring")
+    page.click("#cost .columns summary")
+    page.uncheck("#cost .columns input[value=jumps]")
+    page.click("#theme")
+    page.evaluate("Plotly.relayout(document.querySelector('.panel'), {'yaxis.range': [-2, 0]})")
+    page.wait_for_function("location.hash.includes('zoom.y')")
+    page.click("nav a:has-text('Cost')")
+    seen = """[...document.querySelectorAll('.panel')].map(p => [p.dataset.axis, p.layout.yaxis.range,
+        p.data.filter(t => t.visible).map(t => [t.name, t.text?.[0]])])"""
+    wanted = page.evaluate(seen)
+    other = open_page(report, chosen=page.url.partition("#")[2])
+    assert other.evaluate(seen) == wanted
+    assert [axis for axis, *_ in wanted] == ["messages", "gradients", "time"]
+    assert (other.input_value("#measure"), other.input_value("#accuracy")) == ("distance", "0.01")
+    assert other.evaluate("document.documentElement.dataset.theme") == "dark"
+    rows = other.locator("#cost-table tbody tr:visible").all_inner_texts()
+    assert rows == page.locator("#cost-table tbody tr:visible").all_inner_texts()
+    assert len(rows) == 3
+    assert all("ring" in row for row in rows)
+    assert "jumps" not in [head.strip() for head in other.locator("#cost-table th:visible").all_inner_texts()]
+    assert other.evaluate("document.getElementById('cost').getBoundingClientRect().top") < 100
+
+
+def test_tables_can_be_searched_and_columns_left_out(report: Path, open_page: Open) -> None:
+    page = open_page(report)
+    page.fill("#cost .tools input", "TVR complete")
+    assert page.locator("#cost-table tbody tr:visible").count() == 1
+    page.select_option("#accuracy", "0.1")  # made anew, and still found
+    assert page.locator("#cost-table tbody tr:visible").count() == 1
+    page.fill("#cost .tools input", "")
+    assert page.locator("#cost-table tbody tr:visible").count() == 6
+    assert page.locator("#failures .tools").count() == 0  # a single row
+    page.click("#cost .columns summary")
+    page.uncheck("#cost .columns input[value='ideal time']")
+    assert page.locator("#cost-table th:visible").count() == 8
+    assert page.locator("#cost-table tbody tr:first-child td:visible").count() == 8
+
+
+def test_boxes_show_the_runs(report: Path, tables: dict[str, Any], open_page: Open) -> None:
+    page = open_page(report)
+    page.select_option("#accuracy", "0.01")
+    page.select_option("#spread-cost", "jumps")
+    drawn = page.evaluate("document.querySelector('#spread-plot').data.map(t => [t.name, t.x, t.y])")
+    name, x, y = drawn[1]
+    expected = [
+        float(table[table.suboptimality <= 0.01].jumps.iloc[0])
+        for table in (tables[str(run)] for run in (3, 4, 5, 12, 13, 14))
+    ]
+    assert (name, x) == ("tvr", expected)
+    assert y == ["tvr, graph=complete"] * 3 + ["tvr, graph=ring"] * 3
+    assert "tavr, graph=ring (2 of 3)" in drawn[2][2]
+
+
+def test_two_numbers_that_were_swept_make_a_map(tmp_path: Path, open_page: Open) -> None:
+    """Points to 1e-2 are 7 and 14 at rates of 2^-1 and 2^-1/2."""
+    for number, (tokens, sigma) in enumerate((k, s) for k in (1, 2, 4) for s in (1, 2)):
+        settings = config(tokens=tokens, problem={"loss": "logistic", "sigma": float(sigma)})
+        points = 5 if (tokens, sigma) == (4, 2) else 30
+        write_run(tmp_path / str(number), settings, trajectory(0.5 ** (1 / sigma), points, jumps=1 + tokens))
+    page = open_page(make_report(tmp_path, accuracies=[1e-2]))
+    grid = "(trace => [trace.x, trace.y, trace.text])(document.querySelector('#map-plot').data[0])"
+    by_tokens = {"1": ["7", "14"], "2": ["14", "28"], "4": ["28", "–"]}  # messages are K a point
+    names = [page.input_value("#map-x"), page.input_value("#map-y")]
+    assert sorted(names) == ["algorithm.tokens", "problem.sigma"]
+    page.select_option("#map-x", "problem.sigma")
+    page.select_option("#map-y", "algorithm.tokens")
+    assert page.evaluate(grid) == [["1", "2"], list(by_tokens), list(by_tokens.values())]
+    page.select_option("#map-cost", "jumps")
+    assert page.evaluate(grid)[2] == [["14", "28"], ["21", "42"], ["35", "–"]]
+    hover = "document.querySelector('#map-plot').data[0].customdata[2][1]"
+    assert page.evaluate(hover) == "0 of 1 runs got there, the others came to 0.25"
+
+
+def test_shades_and_lines_follow_what_was_swept(tmp_path: Path, open_page: Open) -> None:
+    for number, tokens in enumerate((1, 2, 4, 8)):
+        write_run(tmp_path / str(number), config(tokens=tokens), trajectory())
+    page = open_page(make_report(tmp_path))
+    script = "document.querySelector('.panel').data.map(t => [t.name, t.line.color, t.line.dash])"
+    looks = zip((1, 2, 4, 8), ordered(4), DASHES, strict=False)
+    assert page.evaluate(script) == [[f"tvr K={tokens}", light, dash] for tokens, (light, _), dash in looks]
+    sample = "all => all.map(line => line.getAttribute('stroke-dasharray'))"
+    assert len(set(page.eval_on_selector_all("#legend line", sample))) == 4
+
+
+def test_the_page_saves_what_it_carries(sweep: Path, report: Path, open_page: Open) -> None:
+    page = open_page(report)
+    with page.expect_download() as found:
+        page.click("a:text-is('results.csv')")
+    assert found.value.suggested_filename == "results.csv"
+    assert Path(found.value.path()).read_bytes() == (sweep / "results.csv").read_bytes()
+
+
 def test_nothing_is_drawn_at_zero_of_a_logarithmic_axis(report: Path, open_page: Open) -> None:
     page = open_page(report)
     drawn = "[...document.querySelectorAll('.panel')].flatMap(p => p.data.flatMap(t => t.x.filter(x => x !== null)))"
@@ -130,7 +276,7 @@ def test_where_colours_tell_values_apart_lines_tell_methods_apart(report: Path, 
     )
     assert page.evaluate(dimmed) == 2 * 3  # lines and bands of the other graph
     page.select_option("#filters select[data-parameter=method]", "tvr")
-    assert page.evaluate(script) == [["graph = complete", "solid"], ["graph = ring", "solid"]]
+    assert page.evaluate(script) == [["graph = complete", "solid"], ["graph = ring", "dash"]]  # of the values now
     page.select_option("#group", "method")
     assert page.locator("#filters select[data-parameter=method]").count() == 0
     assert lines(page) == [["token", "tvr", "tavr"]] * 4

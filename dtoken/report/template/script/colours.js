@@ -22,36 +22,21 @@ function groupsBy(name) {
       name: method.name,
       colour: method.colour,
       dash: () => method.dash,
+      sample: () => method.dash,
       has: (cell) => cell.method === at,
     }));
   }
   const at = data.parameters.findIndex((parameter) => parameter.name === name);
-  const { values, numeric, short } = data.parameters[at];
-  const isOrdered = numeric && values.length > 2;
+  const { values, titles, looks } = data.parameters[at];
   return values.map((value, index) => ({
-    name: valueTitle(short, value),
-    colour: isOrdered ? shade(index / (values.length - 1)) : data.palette[index % data.palette.length],
-    dash: methodDash,
+    name: titles[index],
+    colour: looks[index].colour,
+    dash: (cell) => (shownMethods().length > 1 ? methodDash(cell) : looks[index].dash),
+    sample: () => (shownMethods().length > 1 ? "solid" : looks[index].dash),
     has: (cell) => cell.values[at] === value,
   }));
 }
 
-const valueTitle = (name, value) => (value === null ? `no ${name}` : `${name} = ${value}`);
-
-// where colours tell values apart, lines tell methods apart
+// where colours tell values apart, lines tell methods apart, if there are several
 const methodDash = (cell) => data.dashes[shownMethods().indexOf(cell.method) % data.dashes.length];
 const shownMethods = () => [...new Set(data.cells.filter(isShown).map((cell) => cell.method))];
-
-// between the steps of the ordered palette, on light and on dark backgrounds
-function shade(share) {
-  const steps = data.ordered;
-  const place = share * (steps.length - 1);
-  const low = Math.min(Math.floor(place), steps.length - 2);
-  return [0, 1].map((theme) => mix(steps[low][theme], steps[low + 1][theme], place - low));
-}
-
-function mix(from, to, part) {
-  const ends = channels(to);
-  const mixed = channels(from).map((start, at) => Math.round(start + (ends[at] - start) * part));
-  return `#${mixed.map((channel) => channel.toString(16).padStart(2, "0")).join("")}`;
-}

@@ -1,5 +1,10 @@
 // What it cost to reach an accuracy, compared with a baseline.
 
+function drawCost() {
+  drawCosts();
+  drawSpread();
+}
+
 function drawCosts() {
   const accuracy = Number($("accuracy").value);
   const rows = data.reached.filter((row) => row.accuracy === accuracy);
@@ -15,7 +20,7 @@ function drawCosts() {
     ...Object.entries(data.costs).map(([cost, title]) => costColumn(cost, title, rows)),
     { title: "reached (jumps)", value: (row) => row.first.jumps, show: (row) => number(row.first.jumps) },
   ];
-  table($("cost-table"), columns, rows, presentOrder($("cost-table")));
+  table($("cost-table"), columns, rows);
   $("cost-caption").textContent = costCaption(accuracy, rows);
 }
 
@@ -41,7 +46,8 @@ function costColumn(cost, title, rows) {
     show: (row) => {
       const [median, low, high] = row.costs[cost];
       const spread = row.runs > 1 ? `10 % to 90 % of the runs: ${number(low)} to ${number(high)}; ` : "";
-      const title = `${spread}first reached after ${number(row.first[cost])}`;
+      const short = row.short === null ? "" : `${row.runs - row.reached} of ${row.runs} came to ${number(row.short)}; `;
+      const title = `${spread}${short}first reached after ${number(row.first[cost])}`;
       const text = make("span", { title }, number(median));
       const other = baselineOf(row, rows);
       const isComparable = other && other !== row && other.costs[cost][0] > 0 && median !== null;

@@ -16,10 +16,17 @@ function make(tag, attributes = {}, ...children) {
   return element;
 }
 
-async function unpack(id) {
+function unpack(id) {
   const bytes = Uint8Array.from(atob($(id).textContent), (letter) => letter.charCodeAt(0));
-  const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));
-  return new Response(stream).text();
+  return new Response(new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip")));
+}
+
+// What the page links to is in it: figures, and the table of all runs.
+async function save(link) {
+  const content = await unpack(link.dataset.packed).blob();
+  const address = URL.createObjectURL(content);
+  make("a", { href: address, download: link.getAttribute("href") }).click();
+  URL.revokeObjectURL(address);
 }
 
 const isRepeated = () => data.cells.some((cell) => cell.runs > 1);

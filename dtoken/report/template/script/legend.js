@@ -19,7 +19,7 @@ function legendButton(group) {
 }
 
 function sample(group) {
-  const { stroke } = DASHES[state.group === "method" ? group.dash() : "solid"];
+  const { stroke } = DASHES[group.sample()];
   const look = `stroke="${tone(group.colour)}" stroke-width="3" stroke-dasharray="${stroke}"`;
   return `<svg viewBox="0 0 28 8"><line x1="0" x2="28" y1="4" y2="4" ${look}/></svg>`;
 }

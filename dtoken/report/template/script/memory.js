@@ -9,7 +9,7 @@ function drawMemory() {
     yaxis: axisLayout("resident memory in MB", false, { rangemode: "tozero", exponentformat: "none" }),
   });
   const drawn = [...budgets.map((budget) => budgetLine(budget, end)), ...data.memory.map(memoryLine)];
-  Plotly.newPlot($("memory-plot"), drawn, layout, CONFIG);
+  show($("memory-plot"), drawn, layout, ["memory"]);
   $("memory-caption").textContent =
     "Resident memory of the process of each run, Python and its libraries with it, from the start of the engine to " +
     "its end. Dashed: engine.memory, the budget for data and state.";
@@ -18,6 +18,7 @@ function drawMemory() {
 const budgetLine = (budget, end) => ({
   type: "scatter",
   mode: "lines",
+  name: `budget, ${number(budget)} MB`,
   x: [0, end],
   y: [budget, budget],
   line: { color: css("--soft"), width: 1.5, dash: "dash" },
@@ -27,6 +28,7 @@ const budgetLine = (budget, end) => ({
 const memoryLine = (run) => ({
   type: "scatter",
   mode: "lines",
+  name: run.label,
   x: run.x,
   y: run.y,
   line: { color: tone(data.methods[run.method].colour), width: 2 },

@@ -10,14 +10,15 @@ function regroup() {
 function drawAll() {
   if ($("panels")) {
     regroup();
-    drawCosts();
+    drawCost();
   }
   drawRates();
+  drawMap();
   drawScaling();
   drawMemory();
 }
 
-let chosenTheme = null;
+let chosenTheme = asked.get("theme");
 
 function setTheme(theme) {
   applyTheme(theme);
@@ -55,12 +56,24 @@ window.addEventListener("resize", () => {
 
 async function start() {
   if (!$("packed-data")) return;
-  const [text, plotly] = await Promise.all([unpack("packed-data"), unpack("packed-plotly")]);
+  const packed = ["packed-data", "packed-plotly"].map((id) => unpack(id).text());
+  const [text, plotly] = await Promise.all(packed);
   document.head.append(make("script", { textContent: plotly }));
   data = JSON.parse(text);
+  delete Plotly?.Plots?.sendDataToCloud;
   setUp();
+  applyTheme(chosenTheme);
   drawAll();
+  document.querySelectorAll("table[id]").forEach(equip);
+  if (place) $(place)?.scrollIntoView({ behavior: "instant" });
   document.documentElement.dataset.ready = "true";
+}
+
+for (const link of document.querySelectorAll("a[data-packed]")) {
+  link.onclick = (event) => {
+    event.preventDefault();
+    save(link);
+  };
 }
 
 start();

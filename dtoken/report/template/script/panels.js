@@ -13,7 +13,7 @@ function drawPanels() {
   panels.replaceChildren();
   panels.style.gridTemplateColumns = `repeat(${columns}, minmax(0, 1fr))`;
   panels.classList.toggle("small", columns > 2);
-  const range = verticalRange();
+  const range = state.zoom.y ?? verticalRange();
   for (const facet of rows) {
     if (facet.title) panels.append(make("h3", {}, facet.title));
     chosen.forEach((axis, at) => drawPanel(facet, axis, at % columns === 0, range));
@@ -28,21 +28,64 @@ function drawPanel(facet, axis, isFirst, range) {
   const drawn = traces(facet, axis);
   const ticks = range && !isLinear() ? sparse(range.map((end) => 10 ** end)) : {};
   const log = isLog(axis);
+  const title = { text: data.measures[state.measure], standoff: 8, font: { size: 12 } };
   const layout = baseLayout({
-    xaxis: axisLayout(data.axes[axis], log, log ? sparse(drawn.flatMap((trace) => trace.x)) : {}),
-    yaxis: axisLayout(isFirst ? data.measures[state.measure] : "", !isLinear(), { range, ...ticks }),
+    xaxis: axisLayout(data.axes[axis], log, horizontal(axis, drawn)),
+    yaxis: axisLayout(isFirst ? title.text : "", !isLinear(), { range, ...ticks }),
+    dragmode: state.drag,
   });
-  Plotly.newPlot(panel, drawn, layout, CONFIG);
+  const alone = { yaxis: { ...layout.yaxis, title }, title: { text: facet.title ?? "", font: { size: 13 } } };
+  show(panel, drawn, layout, [state.measure, AXIS_WORDS[axis] ?? axis, facet.title], alone, WHOLE);
+  panel.on("plotly_relayout", (change) => follow(panel, Object.keys(change)));
   panel.on("plotly_hover", (event) => highlight(event.points[0].data.meta));
   panel.on("plotly_unhover", () => highlight(null));
+}
+
+// What is shown of a horizontal axis, and its labels.
+function horizontal(axis, drawn) {
+  const ends = state.zoom[axis];
+  if (!isLog(axis)) return ends ? { range: ends } : {};
+  const values = ends ? ends.map((end) => 10 ** end) : drawn.flatMap((trace) => trace.x);
+  return { ...(ends ? { range: ends } : {}), ...sparse(values) };
+}
+
+const WHOLE = {
+  name: "whole",
+  title: "Show the whole curves",
+  get icon() {
+    return Plotly.Icons.home;
+  },
+  click: () => zoom({}),
+};
+
+// Zoom is linked: vertically in all panels, horizontally in those of one axis.
+function follow(panel, changed) {
+  if (!changed.some((key) => /^[xy]axis\.|^dragmode$/.test(key))) return;
+  const { xaxis, yaxis, dragmode } = panel.layout;
+  state.drag = dragmode;
+  const { [panel.dataset.axis]: _, y: __, ...others } = state.zoom;
+  const isWhole = yaxis.autorange || String(yaxis.range) === String(verticalRange());
+  zoom({
+    ...others,
+    ...(xaxis.autorange ? {} : { [panel.dataset.axis]: [...xaxis.range] }),
+    ...(isWhole ? {} : { y: [...yaxis.range] }),
+  });
+}
+
+function zoom(ends) {
+  state.zoom = ends;
+  setTimeout(() => {
+    drawPanels();
+    remember();
+  }); // when plotly is done with the panel that is drawn anew
 }
 
 function facets() {
   const at = data.parameters.findIndex((parameter) => parameter.name === state.facet);
   if (at < 0) return [{ title: null, has: () => true }];
-  const { values, short } = data.parameters[at];
+  const { values, titles } = data.parameters[at];
   return values
-    .map((value) => ({ title: valueTitle(short, value), has: (cell) => cell.values[at] === value }))
+    .map((value, index) => ({ title: titles[index], has: (cell) => cell.values[at] === value }))
     .filter((facet) => data.cells.some((cell) => facet.has(cell)));
 }
 
@@ -106,10 +149,12 @@ const bandTrace = ({ group, id }, points) => ({
   fillcolor: faint(tone(group.colour), isDark() ? 0.22 : 0.16),
   line: { width: 0 },
   hoverinfo: "skip",
+  showlegend: false,
 });
 
 const lineTrace = ({ group, dash, id }, points) => ({
   ...groupTrace(group),
+  showlegend: !id.includes("_"), // once for each group
   ...points,
   uid: `line${id}`,
   line: { color: tone(group.colour), dash, width: 2 },

@@ -1,11 +1,43 @@
 // What all plots have in common: axes, fonts and margins.
 
-const CONFIG = {
+// The buttons are named one by one: plotly's own choice has one that uploads the chart.
+const config = (home) => ({
   displaylogo: false,
   responsive: true,
-  modeBarButtonsToRemove: ["select2d", "lasso2d", "autoScale2d"],
-  toImageButtonOptions: { format: "svg" },
-};
+  doubleClick: "autosize",
+  showSendToCloud: false,
+  plotlyServerURL: "",
+  modeBarButtons: [
+    [
+      { name: "download", title: "Download this picture (SVG)", icon: Plotly.Icons.camera, click: download },
+      "zoom2d",
+      "pan2d",
+      home,
+    ],
+  ],
+});
+
+// Draws a plot. The words name the picture when it is downloaded; it is laid out as when it stands alone.
+function show(element, traces, layout, words, alone = {}, home = "resetScale2d") {
+  element.picture = { words, alone };
+  return Plotly.newPlot(element, traces, layout, config(home));
+}
+
+function download(plot) {
+  const { words, alone } = plot.picture;
+  const layout = {
+    ...plot.layout,
+    ...alone,
+    paper_bgcolor: css("--paper"),
+    showlegend: plot.data.length > 1,
+    legend: { orientation: "h", x: 0, y: 1.02, yanchor: "bottom" },
+    margin: { l: 64, r: 16, t: 40, b: 52 },
+  };
+  const filename = [$("title").textContent, ...words].filter(Boolean).map(fileName).join("-");
+  return Plotly.downloadImage({ data: plot.data, layout }, { format: "svg", filename, width: 720, height: 480 });
+}
+
+const fileName = (text) => text.replace(/[^A-Za-z0-9]+/g, "-").replace(/^-|-$/g, "");
 
 const font = () => ({ family: getComputedStyle(document.body).fontFamily, size: 12, color: css("--ink") });
 
@@ -30,7 +62,7 @@ function baseLayout(more) {
     plot_bgcolor: "rgba(0,0,0,0)",
     font: font(),
     showlegend: false,
-    margin: { l: 56, r: 10, t: 10, b: 44 },
+    margin: { l: 56, r: 10, t: 34, b: 44 }, // above, the buttons cover no curve
     hovermode: "closest",
     hoverlabel: {
       bgcolor: css("--paper"),

@@ -24,12 +24,13 @@ function plotRates(rates) {
     y: ends,
     line: { color: css("--soft"), width: 1 },
     hoverinfo: "skip",
+    showlegend: false,
   };
   const layout = baseLayout({
     xaxis: axisLayout("predicted rate per step", true, sparse(ends)),
     yaxis: axisLayout("measured rate per step", true, sparse(ends)),
   });
-  Plotly.newPlot($("rates-plot"), [line, ...points.filter((trace) => trace.x.length)], layout, CONFIG);
+  show($("rates-plot"), [line, ...points.filter((trace) => trace.x.length)], layout, ["rates"]);
 }
 
 function ratePoints(method, rates) {

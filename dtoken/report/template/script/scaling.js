@@ -12,20 +12,20 @@ function drawScaling() {
     xaxis: axisLayout(name, true, sparse(lines.flatMap((line) => line.x))),
     yaxis: axisLayout(`${data.costs[cost]} to ${power(accuracy)}`, true, sparse(lines.flatMap((line) => line.y))),
   });
-  Plotly.newPlot($("scaling-plot"), lines, layout, CONFIG);
+  show($("scaling-plot"), lines, layout, ["scaling", name, data.costs[cost]]);
   table($("scaling-table"), slopeColumns(cost), chosen);
   $("scaling-caption").textContent = scalingCaption(data.costs[cost], power(accuracy), name);
 }
 
-// Neighbours of one colour are told apart by their lines.
+// Those of one algorithm are told apart by their lines.
 function scalingLines(chosen, cost) {
   const drawn = chosen.filter((series) => series.costs[cost].some(([median]) => median !== null));
   const dashes = Object.keys(DASHES);
   const seen = {};
   return drawn.map((series) => {
-    const colour = data.methods[series.method].colour;
-    const before = seen[colour[0]] ?? 0;
-    seen[colour[0]] = before + 1;
+    const { colour, algorithm } = data.methods[series.method];
+    const before = seen[algorithm] ?? 0;
+    seen[algorithm] = before + 1;
     return scalingLine(series, series.costs[cost], {
       color: tone(colour),
       width: 2,

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 from dtoken.data.rows import RowBlock
 from dtoken.data.svmlight import Svmlight
@@ -24,7 +24,7 @@ class Tiny:
     """
 
     name: ClassVar[str] = "tiny"
-    index_base: ClassVar[int] = 1
+    index_base: ClassVar[Literal[1]] = 1
     features: ClassVar[int] = 2000
 
     def identity(self) -> dict[str, object]:

@@ -1,6 +1,6 @@
 // What is shared by all parts of the page: elements, and the data that Python packed into it.
 
-let data; // as page.payload in Python made it
+let data; // as payload.py in Python made it
 let state; // what the reader chose
 let groups = []; // what shares a colour
 

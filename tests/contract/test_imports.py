@@ -22,7 +22,7 @@ LAYERS = (
     ("dtoken.session",),
     ("dtoken.sweep",),
     ("dtoken.report",),
-    ("dtoken.cli", "dtoken.api", "dtoken.testing", "dtoken"),
+    ("dtoken.cli", "dtoken.api", "dtoken.testing", "dtoken.sklearn", "dtoken"),
 )
 NAME = re.compile(r"\b(?:dtoken|hydra_dask|hydra_plugins)(?:\.\w+)+")
 

@@ -22,6 +22,13 @@ def arguments(description: str | None, folder: bool = False) -> argparse.Namespa
     return parser.parse_args()
 
 
+def skip(options: argparse.Namespace, reason: str) -> None:
+    """Say why nothing can be measured here, also to the suite."""
+    print(f"skipped: {reason}")
+    if options.json:
+        options.json.write_text(json.dumps({"skipped": reason}))
+
+
 def best(work: Callable[[], object], times: int) -> float:
     """Seconds of the fastest of several times."""
     seconds = []

@@ -13,6 +13,7 @@ from dtoken.cli.terminal import WRONG_USAGE
 from dtoken.config.hydra import settings_of
 from dtoken.engine.loop.prediction import BASIS, COSTS, PAPER_BASIS, quantities, theory_table
 from dtoken.errors import InputError
+from dtoken.session.advice import foresee
 from dtoken.session.lines import aligned, description
 from dtoken.session.memory_estimate import memory_line, store_need
 from dtoken.session.prepare import prepare_run
@@ -71,6 +72,7 @@ def _theory(config: Any, hydra: Any) -> Theory:
     header = description(prepared)
     if line := memory_line(settings, store_need(settings, prepared.store)):
         header.append(("memory", line))
+    header += foresee(prepared)
     return Theory(list(hydra.overrides.task), header, table)
 
 

@@ -6,10 +6,12 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dtoken.algorithms.starts import from_zero
 from dtoken.data.rows import RowBlock, cut
 from dtoken.data.store import ShardStore
+from dtoken.engine.bounds import Costs, bounds
 from dtoken.engine.dask.assignment import subset
 from dtoken.engine.local import LocalEngine
 from dtoken.engine.loop.experiment import Experiment
@@ -18,7 +20,7 @@ from dtoken.engine.rows.row_cache import RowCache, Units, unit_rows
 from dtoken.errors import InputError
 from dtoken.problem.blocks import Blocks
 from dtoken.problem.shards import Shards
-from dtoken.schedule.events import LOCAL, NO_SAMPLE, NONE, VISIT, Events, no_events
+from dtoken.schedule.events import LOCAL, MOVE, NO_SAMPLE, NONE, VISIT, Events, no_events
 from dtoken.theory.local_work import Times, choose_p_comm
 
 ENOUGH = 0.02  # seconds that can be measured well
@@ -130,6 +132,14 @@ def measure_times(experiment: Experiment, threads: int, reads: bool, entries: in
     if threads > 1 and some.n > 1:
         hop = max(0.0, seconds(VISIT, 2) - visit)
     return Times(local, visit, hop, _read_seconds(experiment, nodes[0]) if reads else 0.0)
+
+
+def link_seconds(experiment: Experiment, host: NDArray[np.int64], sending: float) -> float:
+    """Seconds of a visit, on average, in which its token keeps others from leaving the host that sends most."""
+    events, _ = next(iter(experiment.schedule.segments(experiment.start)))
+    visits = np.count_nonzero((events.kind != LOCAL) & (events.kind != MOVE))
+    busiest = bounds(events, host, experiment.start.positions, Costs(0.0, 0.0, 0.0, sending)).link
+    return busiest / max(1, int(visits))
 
 
 def _read_seconds(experiment: Experiment, node: int) -> float:

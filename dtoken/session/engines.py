@@ -10,7 +10,7 @@ from dtoken.engine.local import LocalEngine
 from dtoken.engine.loop.engine import Engine
 from dtoken.engine.rows.memory import LIMIT_SHARE
 from dtoken.engine.settings import DaskSettings, LocalSettings
-from dtoken.engine.timing import ENTRIES, choose, measure_times
+from dtoken.engine.timing import ENTRIES, choose, link_seconds, measure_times
 from dtoken.session.memory_estimate import check_memory, memory_budget, memory_line, store_need
 from dtoken.session.prepare import Prepared, chosen, wants_choice
 from dtoken.session.viewer import Viewer
@@ -75,7 +75,8 @@ def _open_dask(prepared: Prepared, settings: DaskSettings, viewer: Viewer, clien
         with DaskEngine(connection.client, prepared.experiment, prepared.store, settings, *told) as engine:
             if wants_choice(prepared):
                 times = measure_times(prepared.experiment, 1, engine.streams, ENTRIES)
-                times = times._replace(hop=min(engine.hop_seconds, default=0.0))
+                sending = link_seconds(prepared.experiment, engine.hosts, engine.sending_seconds)
+                times = times._replace(hop=min(engine.hop_seconds, default=0.0), link=sending)
                 prepared = chosen(prepared, choose(prepared.experiment, times, engine.workers))
                 engine.adopt(prepared.experiment)
             yield prepared, engine

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from dtoken.config.values import defaults, show
+from dtoken.session.advice import advice, layout_of, what_bounds
 from dtoken.session.labels import HEADINGS
 from dtoken.session.memory_estimate import memory_line, store_need
 from dtoken.session.prepare import Prepared
@@ -148,8 +149,11 @@ def _measured_times(summary: dict[str, Any]) -> str:
     assumed = summary["config"]["time"]
     ideal = f" (ideal time: {assumed['tau_comm'] / assumed['tau_comp']:.3g})" if assumed["tau_comp"] else ""
     times = f"{gradient}, {duration(engine['tau_comm'])} a hop: tau_comm/tau_comp {engine['tau_ratio']:.3g}{ideal}"
-    bound = "communication" if engine["waiting_share"] > 0.5 else "computation"
-    return f"{times}; workers waited {engine['waiting_share']:.0%} of the time: {bound} bounds this run"
+    shares = engine["shares"]
+    bound = what_bounds(**shares)
+    layout = layout_of(summary["config"], summary["graph"]["nodes"], len(engine["workers"]))
+    busy = f"the busiest worker computed {shares['computing']:.0%} of the time, its link was full {shares['link']:.0%}"
+    return f"{times}; {busy}: {bound} bounds this run; {advice(bound, layout)} would help"
 
 
 def headings(names: Sequence[str]) -> list[str]:

@@ -21,6 +21,7 @@ class Times(NamedTuple):
     visit: float  # what a node does at a visit
     hop: float  # a jump of a token to a node that others compute for
     read: float = 0.0  # of what a local step uses, a sample or a whole node, where rows are not all in memory
+    link: float = 0.0  # in which a visit, on average, keeps the tokens of other visits from leaving their host
 
 
 def reads_a_visit(p_comm: float, samples: float) -> float:
@@ -45,7 +46,8 @@ def choose_p_comm(balanced: float, times: Times, tokens: int, jumps: int, worker
 
     Computing, jumps and reading ahead go on at the same time, and the slowest of them sets the pace. Below the balanced
     p_comm progress is by visits. A visit takes (visit + p_comp / p_comm local) / workers of computing, the jumps before
-    it, of which several tokens make several at a time, and reading what the node uses until then.
+    it, of which several tokens make several at a time, but not more than their link takes, and reading what the node
+    uses until then.
 
     Parameters
     ----------
@@ -68,11 +70,13 @@ def choose_p_comm(balanced: float, times: Times, tokens: int, jumps: int, worker
     0.2
     >>> choose_p_comm(0.2, Times(local=1e-6, visit=2e-6, hop=1e-5, read=1.0), tokens=1, jumps=1, workers=2)
     0.2
+    >>> choose_p_comm(0.2, Times(local=1e-6, visit=2e-6, hop=1e-5, link=1e-5), tokens=20, jumps=1, workers=2)
+    0.05263157894736842
     """
     local, visit = times.local / workers, times.visit / workers
     computing = visit + local * (1 - balanced) / balanced
     reading = reads_a_visit(balanced, samples) * times.read
-    pace = max(computing, reading, jumps * times.hop / tokens)
+    pace = max(computing, reading, jumps * times.hop / tokens, times.link)
     if pace in (computing, reading):  # both take longer with any smaller p_comm
         return balanced
     as_long = local / (pace - visit + local)  # with this p_comm computing takes as long as the jumps

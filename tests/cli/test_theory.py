@@ -33,6 +33,20 @@ def test_a_budget_is_described(dtoken: Dtoken) -> None:
     assert "memory" not in dtoken("theory=only").out
 
 
+def test_what_would_bound_a_run_on_a_cluster_is_told_without_one(dtoken: Dtoken) -> None:
+    said = dtoken("theory=only", "engine=dask", "cluster=slurm", "cluster.workers=2", "algorithm.tokens=2")
+    assert said.status == 0
+    told = {line.split("  ")[0]: line for line in said.out.splitlines() if "bounds it" in line}
+    assert list(told) == ["1 Gbit/s", "10 Gbit/s", "25 Gbit/s"]
+    for line in told.values():
+        speeds = {name: line.split(f"{name} allows ")[1].split(",")[0] for name in ("computing", "link", "schedule")}
+        assert all(speeds.values())
+        assert line.endswith("would help")
+    near = dtoken("theory=only", "engine=dask").out.splitlines()
+    assert [line.split()[0] for line in near if "bounds it" in line] == ["workers"]
+    assert "bounds it" not in dtoken("theory=only").out
+
+
 def test_one_run(dtoken: Dtoken) -> None:
     said = dtoken("theory=only", "algorithm.tokens=2", "record.accuracies=[1e-3]", "stop.suboptimality=1e-5")
     assert said.status == 0

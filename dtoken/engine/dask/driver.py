@@ -19,13 +19,14 @@ from typing import Any, Self, TypeVar
 
 import numpy as np
 from distributed import Client
+from numpy.typing import NDArray
 
 from dtoken.algorithms.contract import Models, Origin, Vector
 from dtoken.data.store import ShardStore
 from dtoken.engine.dask import worker
 from dtoken.engine.dask.assignment import Assignment, Stretch, share_of
 from dtoken.engine.dask.crew import Crew, WorkersLost, take_turns
-from dtoken.engine.dask.facts import worker_facts
+from dtoken.engine.dask.facts import LinkFacts, worker_facts
 from dtoken.engine.loop.experiment import Experiment
 from dtoken.engine.loop.parts import PartFile
 from dtoken.engine.loop.recorder import Measurement, Record
@@ -38,6 +39,7 @@ from dtoken.schedule.samples import Samples
 from dtoken.schedule.stream import Start
 
 PROBES = 8  # round trips that are timed before the first event
+BURST = 4  # messages at a time by which it is found out how long one keeps others from leaving
 
 T = TypeVar("T")
 
@@ -93,6 +95,8 @@ class DaskEngine:
         self.faults = 0
         self.streams = False  # whether some worker has not all its rows in memory
         self.hop_seconds: list[float] = []  # messages of the size of a token, one way, between two workers
+        self.sending_seconds = 0.0  # of such a message, those in which no other one can leave
+        self._seconds = 0.0  # in which events happened
         self._crew = Crew(client, self._run, self._settings, trouble)
         try:
             self._persistently(lambda: None)
@@ -110,6 +114,11 @@ class DaskEngine:
         """Whether some worker was told to leave, and waits for a cut."""
         return bool(self._leaving)
 
+    @property
+    def hosts(self) -> NDArray[np.int64]:
+        """Which worker, by its number, hosts each node."""
+        return self._placement
+
     def adopt(self, experiment: Experiment) -> None:
         """Go to the very start of an experiment that differs from this one in its constants only."""
         self._experiment = experiment
@@ -124,7 +133,9 @@ class DaskEngine:
         """Let all noted events happen."""
         if self._queue:
             queue, self._queue = self._queue, []
+            began = time.perf_counter()
             ran: list[worker.Ran] = self._persistently(lambda: self._call(worker.run_epoch, self._run, queue))
+            self._seconds += time.perf_counter() - began
             for (name, address), (tally, leaves) in zip(self._workers.items(), ran, strict=True):
                 self.tallies[name].add(tally)
                 if leaves:
@@ -172,7 +183,8 @@ class DaskEngine:
 
     def facts(self, records: Sequence[Record], begun: int) -> dict[str, Any]:
         """What each worker did, the faults, and what a gradient and a hop took."""
-        return worker_facts(self.tallies, self.faults, self.hop_seconds, records, begun)
+        link = LinkFacts(self.hop_seconds, self.sending_seconds, self._seconds)
+        return worker_facts(self.tallies, self.faults, link, records, begun)
 
     def save(self, folder: Path, cut: str) -> list[str]:
         """Make now the cut to which a fault leads back; its parts are written to files in ``folder``."""
@@ -257,6 +269,7 @@ class DaskEngine:
         self._call(worker.connect, self._run, doors, self._generation)
         if not self.hop_seconds and self.workers > 1:
             self.hop_seconds = self.probe(PROBES)
+            self.sending_seconds = self.sending(PROBES)
         self._call(worker.restore, self._run, self._cut.number, self._cut.parts)
         if self._cut.since:
             self._call(worker.run_epoch, self._run, self._cut.since)
@@ -267,10 +280,18 @@ class DaskEngine:
 
     def probe(self, trips: int) -> list[float]:
         """Seconds of messages between the first and the last host: on different machines, where there are several."""
+        return [seconds / 2 for seconds in self._round_trips(trips, 1)]
+
+    def sending(self, trips: int) -> float:
+        """Seconds by which each further message of the same host makes several of them take longer."""
+        one, several = (min(self._round_trips(trips, burst)) for burst in (1, BURST))
+        return max(0.0, several - one) / (BURST - 1)
+
+    def _round_trips(self, trips: int, burst: int) -> list[float]:
         last = self.workers - 1
         peers: list[int | None] = [last, *[None] * (last - 1), 0]
-        answers = self._call_each(worker.probe, [(self._run, peer, me == 0, trips) for me, peer in enumerate(peers)])
-        taken: list[float] = answers[0]
+        asked = [(self._run, peer, me == 0, trips, burst) for me, peer in enumerate(peers)]
+        taken: list[float] = self._call_each(worker.probe, asked)[0]
         return taken
 
     def _assignment(self) -> Assignment:

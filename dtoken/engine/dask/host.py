@@ -180,19 +180,19 @@ class Host:
         self.runner.finish()
         return self.runner.tally
 
-    def probe(self, peer: int, asks: bool, trips: int) -> list[float]:
-        """Send a message of the size of a token to and fro; return the seconds of one way, for each trip."""
-        taken = []
+    def probe(self, peer: int, asks: bool, trips: int, burst: int = 1) -> list[float]:
+        """Send messages of the size of a token, ``burst`` at a time, and one back; return the seconds of each trip."""
+        taken, awaited = [], 1 if asks else burst
         for trip in range(1, trips + 1):
             began = time.perf_counter()
-            if asks:
+            for _ in range(burst if asks else 0):
                 self.send(0, peer, PROBE)
-            self._wait_until(lambda trip=trip: self._probes >= trip)  # type: ignore[misc]
-            taken.append((time.perf_counter() - began) / 2)
+            self._wait_until(lambda trip=trip: self._probes >= trip * awaited)  # type: ignore[misc]
+            taken.append(time.perf_counter() - began)
             if not asks:
                 self.send(0, peer, PROBE)
         with self._arrived:
-            self._probes -= trips  # the next ones may have come already
+            self._probes -= trips * awaited  # the next ones may have come already
         return taken
 
     def measure(self, t: float) -> Measurement:

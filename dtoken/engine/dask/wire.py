@@ -19,8 +19,8 @@ from cryptography.hazmat.primitives.kdf.hkdf import HKDFExpand
 KEY = 32  # bytes of a key
 TAG = 16  # bytes by which a record is longer than what it holds
 NONCE = 12  # bytes of the number of a record
-RECORD = 1 << 16  # bytes that a record holds at most: it is sealed while the one before is on its way
-RECORDS_PER_KEY = 1 << 20  # 64 GiB, far from where AES-GCM weakens; then the next key is derived
+RECORD = 1 << 19  # bytes that a record holds at most: every record more wakes up the receiver once more
+RECORDS_PER_KEY = 1 << 17  # 64 GiB, far from where AES-GCM weakens; then the next key is derived
 
 
 class Wire:

@@ -259,10 +259,10 @@ async def measure(run: str, t: float, dask_worker: Worker) -> Measurement:
 
 
 @answering
-async def probe(run: str, peer: int | None, asks: bool, trips: int, dask_worker: Worker) -> list[float]:
+async def probe(run: str, peer: int | None, asks: bool, trips: int, burst: int, dask_worker: Worker) -> list[float]:
     """Time messages to ``peer``; None: take no part."""
     seat = _seat(dask_worker, run)
-    return [] if peer is None else await _in_thread(seat, lambda: _host(seat).probe(peer, asks, trips))
+    return [] if peer is None else await _in_thread(seat, lambda: _host(seat).probe(peer, asks, trips, burst))
 
 
 @answering

@@ -4,7 +4,6 @@ import logging
 import os
 import random
 import signal
-import socket
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -122,8 +121,8 @@ def test_a_stopped_worker_is_survived_and_may_come_back(
 def break_connections(dask_worker: Any) -> None:
     """As when a cable is pulled and put back: both ends live, and what was on its way is lost."""
     for seat in dask_worker.plugins[Seats.name].seats.values():
-        for connection in seat.host._mesh._to.values():
-            connection.shutdown(socket.SHUT_RDWR)
+        for link in seat.host._mesh._links.values():
+            link._to.interrupt()
 
 
 def test_a_broken_connection_is_mended_among_the_same_workers(

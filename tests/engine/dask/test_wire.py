@@ -89,7 +89,7 @@ def line(encryption: Encryption) -> Iterator[Tapped]:
 
 
 HEADER = b"token 3, turn 12"
-TOKEN = np.random.default_rng(0).standard_normal(20_000).tobytes()  # three records
+TOKEN = np.random.default_rng(0).standard_normal(150_000).tobytes()  # three records
 SIZES = [len(HEADER) + TAG, RECORD + TAG, RECORD + TAG, len(TOKEN) - 2 * RECORD + TAG]
 
 
@@ -118,10 +118,10 @@ def test_what_is_passed_on_unchanged_arrives(line: Tapped) -> None:
 
 def test_nothing_can_be_read_on_the_way(line: Tapped) -> None:
     seen = line.greeting + b"".join(records(line)) + b"".join(records(line))
-    for known in (HEADER, SECRET, *(TOKEN[at : at + 16] for at in range(0, len(TOKEN), 16))):
+    for known in (HEADER, SECRET, *(TOKEN[at : at + 16] for at in range(0, len(TOKEN), 4096))):
         assert known not in seen
     first, second = seen[-2 * sum(SIZES) : -sum(SIZES)], seen[-sum(SIZES) :]
-    assert all(first[at : at + 16] not in second for at in range(0, len(first) - 16, 16))  # equal tokens do not look so
+    assert all(first[at : at + 16] not in second for at in range(0, len(first), 4096))  # equal tokens do not look so
 
 
 def test_without_encryption_the_same_look_finds_all_of_it() -> None:

@@ -2,8 +2,8 @@
 
 Tokens never come here. The driver says which events are to happen, and every worker draws them itself. When a worker is
 lost, or does not answer, the others stop; the nodes are placed on the workers that there are now, all go back to the
-last cut, and what happened since is repeated, to the same bits. New workers are used from the next cut on. A worker that
-is told to leave stays until there is a cut, so that nothing is repeated.
+last cut, and what happened since is repeated, to the same bits. New workers are used from the next cut on. A worker
+that is told to leave stays until there is a cut, so that nothing is repeated.
 """
 
 import secrets

@@ -20,6 +20,13 @@ class DaskLauncherConf:
     # Memory of each worker, as 4GB; a job that needs more is stopped and fails. null: its share of the machine
     memory_limit: str | None = None
 
+    # Of a batch job: processors of each worker, longest time as 01:30:00, queue or partition, and the account or
+    # project that pays. null: as options say, or the defaults of the system
+    cores: int | None = None
+    walltime: str | None = None
+    queue: str | None = None
+    account: str | None = None
+
     # Seconds after which a job is stopped and has failed. null: never
     timeout: float | None = None
 
@@ -53,6 +60,6 @@ class DaskLauncherConf:
     # What to type to go on after an interruption or a failure, with {} for the directory. null: the same command
     hint: str | None = None
 
-    # More about the cluster: for a batch system cores, memory, walltime, queue, account, interface, tls and whatever
-    # the class of dask-jobqueue understands; for an address tls, ca, certificate, key; for local threads, tls
+    # More about the cluster: for a batch system jobs, interface, tls, shared, scratch and whatever the class of
+    # dask-jobqueue understands; for an address tls, ca, certificate, key; for local threads, tls
     options: dict[str, Any] = field(default_factory=dict)

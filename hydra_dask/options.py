@@ -9,10 +9,14 @@ from typing import Any
 from hydra_dask.cluster import CLUSTERS, Cluster, Jobs, LocalWorkers, Scheduler
 
 LOGS = "workers"  # folder in a sweep directory
+# The launcher's keys that describe the cluster, and what they are called there.
+CLUSTER_KEYS = {"workers": "workers", "memory_limit": "memory"} | {
+    key: key for key in ("cores", "walltime", "queue", "account")
+}
 
 
-def cluster_of(kind: str, workers: int | None, memory: str | None, options: Mapping[str, Any]) -> Cluster:
-    """The cluster that the launcher's options describe.
+def cluster_of(kind: str, options: Mapping[str, Any]) -> Cluster:
+    """The cluster of this kind, or at this address, that the launcher's options describe.
 
     Raises
     ------
@@ -21,9 +25,9 @@ def cluster_of(kind: str, workers: int | None, memory: str | None, options: Mapp
 
     Examples
     --------
-    >>> cluster_of("local", 4, "2GB", {}).workers
+    >>> cluster_of("local", {"workers": 4, "memory": "2GB"}).workers
     4
-    >>> cluster_of("slurm", None, None, {"queue": "short", "job_extra_directives": ["--nice"]}).options
+    >>> cluster_of("slurm", {"queue": "short", "job_extra_directives": ["--nice"]}).options
     {'job_extra_directives': ['--nice']}
     """
     given = {key: value for key, value in options.items() if key != "kind"}
@@ -33,8 +37,8 @@ def cluster_of(kind: str, workers: int | None, memory: str | None, options: Mapp
         known = ", ".join(name for name in CLUSTERS if name != "address")
         raise ValueError(f"hydra.launcher.cluster={kind} is not known; use one of {known}, or an address")
     wanted = CLUSTERS[kind]
-    if issubclass(wanted, LocalWorkers | Jobs):
-        given |= {key: value for key, value in (("workers", workers), ("memory", memory)) if value is not None}
+    if issubclass(wanted, Scheduler):  # whose workers are there already
+        given = {key: value for key, value in given.items() if key not in ("workers", "memory")}
     cluster: Cluster = wanted(**_arguments(kind, wanted, given))
     if isinstance(cluster, LocalWorkers) and cluster.workers is None:
         cluster = replace(cluster, workers=processors())
@@ -51,7 +55,7 @@ def _arguments(kind: str, wanted: type[Any], given: Mapping[str, Any]) -> dict[s
     }
     rest = {key: value for key, value in given.items() if key not in types} | dict(given.get("options") or {})
     if rest and not issubclass(wanted, Jobs):
-        raise ValueError(f"hydra.launcher.options.{next(iter(rest))} means nothing to hydra.launcher.cluster={kind}")
+        raise ValueError(f"{next(iter(rest))} means nothing to hydra.launcher.cluster={kind}; leave it away")
     return known | ({"options": rest} if rest else {})
 
 

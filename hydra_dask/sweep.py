@@ -24,7 +24,7 @@ from hydra_dask.errors import Interrupted, JobDied, SweepError
 from hydra_dask.identity import give_number, swept_keys
 from hydra_dask.launcher_options import DaskLauncherConf
 from hydra_dask.manifest import DONE, RUNNING, TO_DO, WAITING, Job, Manifest, only_driver, read_record
-from hydra_dask.options import cluster_of, waits, with_logs
+from hydra_dask.options import CLUSTER_KEYS, cluster_of, waits, with_logs
 from hydra_dask.plan import Plan, Planner, discard_records, open_manifest
 from hydra_dask.returned import Returned
 from hydra_dask.screen import Screen, closing, opening, say, short, watched
@@ -66,9 +66,12 @@ def options_of(given: Mapping[str, Any]) -> Options:
     unknown = sorted(set(values) - {entry.name for entry in fields(DaskLauncherConf)})
     if unknown:
         raise SweepError(f"hydra.launcher.{unknown[0]} is not an option of hydra/launcher=dask")
-    workers, memory = values.pop("workers", None), values.pop("memory_limit", None)
+    more = dict(values.pop("options", None) or {})
+    for key, name in CLUSTER_KEYS.items():
+        if (value := values.pop(key, None)) is not None:
+            more[name] = value
     try:
-        cluster = cluster_of(values.pop("cluster", "local"), workers, memory, values.pop("options", None) or {})
+        cluster = cluster_of(values.pop("cluster", "local"), more)
         return Options(cluster, **values)
     except ValueError as error:
         raise SweepError(str(error)) from error

@@ -20,6 +20,7 @@ from hydra._internal.utils import create_config_search_path, get_args_parser
 from hydra.core.config_search_path import SearchPathQuery
 from hydra.core.global_hydra import GlobalHydra
 from hydra.core.hydra_config import HydraConfig
+from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.plugins import Plugins
 from hydra.core.utils import JobReturn, configure_log, run_job
 from hydra.types import HydraContext, RunMode
@@ -95,6 +96,7 @@ class Application:
 
     def sweep(self, config: DictConfig, task: Callable[[DictConfig], Any]) -> Any:
         """Run ``task`` for all combinations that ``config`` stands for; ``Hydra.multirun`` would compose it again."""
+        _check_one_cluster(values(config.hydra.overrides.task))
         configure_log(config.hydra.hydra_logging, config.hydra.verbose)
         callbacks = Callbacks(config)
         callbacks.on_multirun_start(config=config, config_name=self.config_name)
@@ -144,6 +146,15 @@ def application(arguments: argparse.Namespace, keys: Sequence[str]) -> Iterator[
         raise
     finally:
         GlobalHydra.instance().clear()
+
+
+def _check_one_cluster(words: Sequence[str]) -> None:
+    """Refuse several values of a key of the cluster: all runs of a sweep share one."""
+    for word in OverridesParser.create().parse_overrides(list(words)):
+        if str(word.key_or_group).partition(".")[0] == "cluster" and word.is_sweep_override():
+            raise InputError(
+                f"{word.input_line} has several values, but the runs of a sweep share one cluster; start several sweeps"
+            )
 
 
 def output_directory(config: DictConfig) -> Path:

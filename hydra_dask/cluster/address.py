@@ -30,3 +30,12 @@ def own_address(peer: str = ELSEWHERE) -> str:
         if each.family == socket.AF_INET and not each.address.startswith("127.")
     ]
     return found[0] if found else "127.0.0.1"
+
+
+def check_interface(name: str) -> None:
+    """Refuse a network interface that this machine does not have, or that has no address."""
+    found = [
+        key for key, all_of in psutil.net_if_addrs().items() if any(each.family == socket.AF_INET for each in all_of)
+    ]
+    if name not in found:
+        raise ValueError(f"cluster.interface={name} is no interface of this machine; use one of {', '.join(found)}")

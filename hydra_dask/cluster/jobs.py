@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from hydra_dask.cluster import jobqueue
-from hydra_dask.cluster.address import own_address
+from hydra_dask.cluster.address import check_interface, own_address
 from hydra_dask.cluster.connection import (
     DASHBOARD,
     Connection,
@@ -113,7 +113,7 @@ class Jobs:
             check_positive("jobs", self.jobs)
         if not isinstance(self.options, dict | None):
             raise ValueError(
-                "cluster.options must be keys and values, as in '+cluster.options.job_extra_directives=[...]'"
+                "cluster.options must be keys and values, as in '+cluster.options.job_extra_directives=[\"--nice\"]'"
             )
         for key in set(self.options or {}) & OURS:
             raise ValueError(f"cluster.options.{key} is fixed, or has a key of its own in cluster")
@@ -161,6 +161,8 @@ class Jobs:
         command = system.job_cls.submit_command.split()[0]
         if shutil.which(command) is None:
             raise ValueError(f"cluster={self.kind} needs the command {command}, which is not on this machine")
+        if self.interface is not None:
+            check_interface(self.interface)
         credentials = shared_credentials(self.folder) if self.tls else nullcontext()
         jobs = math.ceil(self.workers / self.per_job)
         with (

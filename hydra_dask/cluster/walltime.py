@@ -4,7 +4,7 @@ import re
 from typing import NamedTuple
 
 
-def seconds(walltime: str) -> int:
+def seconds(walltime: object) -> int:
     """A time limit in seconds.
 
     Examples
@@ -12,9 +12,11 @@ def seconds(walltime: str) -> int:
     >>> seconds("01:30:00"), seconds("1-00:00:00"), seconds("02:00")
     (5400, 86400, 7200)
     """
-    found = re.fullmatch(r"(?:(\d+)-)?(\d+):(\d{1,2})(?::(\d{1,2}))?", walltime)
+    found = re.fullmatch(r"(?:(\d+)-)?(\d+):(\d{1,2})(?::(\d{1,2}))?", str(walltime))
     if found is None:
-        raise ValueError(f"cluster.walltime={walltime} must be hours:minutes:seconds, as 01:30:00")
+        raise ValueError(
+            f"cluster.walltime={walltime} must be hours:minutes:seconds, as 01:30:00, in a file '01:30:00'"
+        )
     days, hours, minutes, rest = (int(part or 0) for part in found.groups())
     return ((days * 24 + hours) * 60 + minutes) * 60 + rest
 

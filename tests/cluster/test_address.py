@@ -8,7 +8,7 @@ import psutil
 import pytest
 
 from hydra_dask.cluster import CLUSTERS
-from hydra_dask.cluster.address import own_address
+from hydra_dask.cluster.address import check_interface, own_address
 
 Address, State = namedtuple("Address", "family address"), namedtuple("State", "isup")
 
@@ -41,3 +41,12 @@ def test_what_the_user_says_of_the_scheduler_wins() -> None:
     assert "host" not in slurm(interface="ib0")._scheduler_options()
     options = {"scheduler_options": {"interface": "ib1", "port": 1}}
     assert {"host", "interface", "port"} & set(slurm(options=options)._scheduler_options()) == {"interface", "port"}
+
+
+@pytest.mark.usefixtures("no_route")
+def test_an_interface_that_is_not_there_is_refused() -> None:
+    check_interface("ib0")
+    with pytest.raises(
+        ValueError, match=r"cluster.interface=ib7 is no interface of this machine; use one of lo, down0, ib0"
+    ):
+        check_interface("ib7")

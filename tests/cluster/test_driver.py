@@ -117,6 +117,8 @@ def test_the_command_checks_the_whole_sweep_before_it_submits(
     assert "2 of 4 jobs cannot run, so nothing was started" in capsys.readouterr().err
     assert main(["submit", "seed=1,2"]) == 2
     assert "cluster=local has no queue" in capsys.readouterr().err
+    assert main([*words, "cluster.cores=1,2"]) == 2
+    assert "cluster.cores=1,2 has several values, but the runs of a sweep share one cluster" in capsys.readouterr().err
     assert not (tmp_path / "submitted.sh").exists()
     assert not (tmp_path / "my sweep").exists()
 

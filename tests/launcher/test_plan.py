@@ -15,7 +15,7 @@ from hydra.errors import ConfigCompositionException
 from hydra.types import HydraContext, RunMode
 from omegaconf import DictConfig, OmegaConf
 
-from hydra_dask.cluster import Jobs, Scheduler
+from hydra_dask.cluster import CLUSTERS, Jobs, Scheduler
 from hydra_dask.compose import Compositions
 from hydra_dask.identity import give_number, identity
 from hydra_dask.manifest import (
@@ -29,6 +29,7 @@ from hydra_dask.manifest import (
 )
 from hydra_dask.options import cluster_of
 from hydra_dask.plan import Plan, Planner, open_manifest
+from hydra_dask.sweep import options_of
 from tests.launcher.conftest import Sweeps
 
 SUBDIR = "${hydra.job.num}"
@@ -135,16 +136,32 @@ def test_there_is_one_driver(tmp_path: Path) -> None:
 
 
 def test_the_cluster_that_options_describe() -> None:
-    address = cluster_of("tcp://host:8786", None, None, {"tls": False})
+    address = cluster_of("tcp://host:8786", {"tls": False, "workers": 3})
     assert isinstance(address, Scheduler)
     assert address.address == "tcp://host:8786"
-    slurm = cluster_of("slurm", 3, "2GB", {"kind": "slurm", "workers": 7, "shared": "/nfs", "job_cpu": 2})
+    slurm = cluster_of("slurm", {"kind": "slurm", "workers": 3, "memory": "2GB", "shared": "/nfs", "job_cpu": 2})
     assert isinstance(slurm, Jobs)
     assert (slurm.workers, slurm.memory, slurm.shared, slurm.options) == (3, "2GB", Path("/nfs"), {"job_cpu": 2})
     with pytest.raises(ValueError, match=r"hydra.launcher.cluster=slrum is not known; use one of local, slurm"):
-        cluster_of("slrum", None, None, {})
-    with pytest.raises(ValueError, match=r"hydra.launcher.options.queue means nothing to hydra.launcher.cluster=local"):
-        cluster_of("local", None, None, {"queue": "short"})
+        cluster_of("slrum", {})
+    with pytest.raises(ValueError, match=r"queue means nothing to hydra.launcher.cluster=local"):
+        cluster_of("local", {"queue": "short"})
+
+
+def test_keys_of_a_batch_job_are_options_of_the_launcher() -> None:
+    given = {
+        "cluster": "slurm",
+        "workers": 3,
+        "memory_limit": "2GB",
+        "cores": 4,
+        "walltime": "02:00:00",
+        "queue": "short",
+    }
+    cluster = options_of(given | {"account": "me", "options": {"queue": "long", "interface": "ib0"}}).cluster
+    assert isinstance(cluster, Jobs)
+    assert (cluster.workers, cluster.memory, cluster.cores, cluster.walltime) == (3, "2GB", 4, "02:00:00")
+    assert (cluster.queue, cluster.account, cluster.interface) == ("short", "me", "ib0")
+    assert options_of({"cluster": "slurm", "cores": None, "queue": None}).cluster == CLUSTERS["slurm"]()
 
 
 FILES = {

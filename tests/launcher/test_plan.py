@@ -17,6 +17,7 @@ from omegaconf import DictConfig, OmegaConf
 
 from hydra_dask.cluster import CLUSTERS, Jobs, Scheduler
 from hydra_dask.compose import Compositions
+from hydra_dask.errors import SweepError
 from hydra_dask.identity import give_number, identity
 from hydra_dask.manifest import (
     DONE,
@@ -161,6 +162,8 @@ def test_keys_of_a_batch_job_are_options_of_the_launcher() -> None:
     assert isinstance(cluster, Jobs)
     assert (cluster.workers, cluster.memory, cluster.cores, cluster.walltime) == (3, "2GB", 4, "02:00:00")
     assert (cluster.queue, cluster.account, cluster.interface) == ("short", "me", "ib0")
+    with pytest.raises(SweepError, match=r"cluster.walltime=90 must be hours:minutes:seconds, as 01:30:00"):
+        options_of({"cluster": "slurm", "walltime": 90})
     assert options_of({"cluster": "slurm", "cores": None, "queue": None}).cluster == CLUSTERS["slurm"]()
 
 

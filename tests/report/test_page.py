@@ -361,6 +361,16 @@ def test_the_table_tells_what_it_took_and_sorts(report: Path, tables: dict[str, 
     assert page.get_attribute("#cost-table th[aria-sort]", "aria-sort") == "descending"
 
 
+def test_the_table_tells_how_close_others_came(report: Path, tables: dict[str, Any], open_page: Open) -> None:
+    page = open_page(report)
+    page.select_option("#accuracy", "0.01")
+    row = page.locator("#cost-table tbody tr:has-text('tavr'):has-text('ring')")
+    assert row.locator("td").nth(2).inner_text().split("\n") == [
+        "2 of 3",
+        f"came to {float(tables['17'].suboptimality.iloc[-1]):.3g}",
+    ]
+
+
 def test_ratios_are_to_the_baseline_in_the_same_setting(report: Path, open_page: Open) -> None:
     page = open_page(report)
     page.select_option("#accuracy", "0.01")

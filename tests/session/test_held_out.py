@@ -97,7 +97,7 @@ def test_an_interrupted_run_goes_on_with_what_it_had_measured(tmp_path: Path) ->
 
 
 def test_runs_with_and_without_in_one_table_and_on_one_page(tmp_path: Path) -> None:
-    from dtoken.report.page import payload
+    from dtoken.report.payload import payload
     from dtoken.report.study import study
     from dtoken.sweep.runs import find_runs
 

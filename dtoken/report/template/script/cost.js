@@ -16,12 +16,18 @@ function drawCosts() {
       show: (row) => dotted(cellOf(row).method, methodOf(row).name),
     },
     ...data.parameters.map(parameterColumn).filter((column) => !isOfMethod(column.name)),
-    { title: "stay below", value: (row) => row.reached / row.runs, show: (row) => `${row.reached} of ${row.runs}` },
+    { title: "stay below", value: (row) => row.reached / row.runs, show: howMany },
     ...Object.entries(data.costs).map(([cost, title]) => costColumn(cost, title, rows)),
     { title: "reached (jumps)", value: (row) => row.first.jumps, show: (row) => number(row.first.jumps) },
   ];
   table($("cost-table"), columns, rows);
   $("cost-caption").textContent = costCaption(accuracy, rows);
+}
+
+// How many runs got there, and how close the others came.
+function howMany(row) {
+  const text = `${row.reached} of ${row.runs}`;
+  return row.short === null ? text : [text, make("span", { className: "ratio" }, `came to ${number(row.short)}`)];
 }
 
 const cellOf = (row) => data.cells[row.cell];
@@ -46,8 +52,7 @@ function costColumn(cost, title, rows) {
     show: (row) => {
       const [median, low, high] = row.costs[cost];
       const spread = row.runs > 1 ? `10 % to 90 % of the runs: ${number(low)} to ${number(high)}; ` : "";
-      const short = row.short === null ? "" : `${row.runs - row.reached} of ${row.runs} came to ${number(row.short)}; `;
-      const title = `${spread}${short}first reached after ${number(row.first[cost])}`;
+      const title = `${spread}first reached after ${number(row.first[cost])}`;
       const text = make("span", { title }, number(median));
       const other = baselineOf(row, rows);
       const isComparable = other && other !== row && other.costs[cost][0] > 0 && median !== null;

@@ -6,7 +6,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-LARGEST = 8_000_000  # bytes of a packed file that a page should carry
+LARGEST = 3_000_000  # bytes of a packed file that a page should carry
+MOST_TIMES = 5  # that packing makes a table smaller
 QUICK = 1  # level of compression: pictures are compressed already, and tables should not take long
 
 
@@ -30,5 +31,11 @@ def packed(content: bytes, level: int) -> str:
 
 def carry(paths: Iterable[Path]) -> list[Carried]:
     """Pack files, unless they are too large."""
-    found = {path.name: packed(path.read_bytes(), QUICK) for path in paths}
-    return [Carried(name, content if len(content) <= LARGEST else "") for name, content in found.items()]
+    return [Carried(path.name, _packed(path)) for path in paths]
+
+
+def _packed(path: Path) -> str:
+    if path.stat().st_size > MOST_TIMES * LARGEST:  # not worth the time
+        return ""
+    content = packed(path.read_bytes(), QUICK)
+    return content if len(content) <= LARGEST else ""

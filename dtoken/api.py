@@ -222,12 +222,13 @@ def _problem(
     """The problem, given as a whole or by its parts."""
     from dtoken.errors import InputError
 
-    if isinstance(loss, type):
-        loss = f"{loss.__module__}.{loss.__qualname__}"
-    parts = {key: value for key, value in (("loss", loss), ("sigma", sigma)) if value is not None}
-    if problem is not None and parts:
+    if problem is not None and (loss is not None or sigma is not None):
         raise InputError("problem is given twice; give either problem=... or loss=... and sigma=...")
-    return parts or problem
+    if problem is None:
+        problem = {key: value for key, value in (("loss", loss), ("sigma", sigma)) if value is not None}
+    if isinstance(problem, Mapping) and isinstance(kind := problem.get("loss"), type):
+        return {**problem, "loss": f"{kind.__module__}.{kind.__qualname__}"}
+    return problem
 
 
 def _engine(

@@ -1,6 +1,6 @@
 """Curves of suboptimality, one per run."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from dtoken.errors import InputError
@@ -12,13 +12,13 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 
-def plot_curves(runs: Mapping[str, "pd.DataFrame"], x: str = "passes", ax: "Axes | None" = None) -> "Axes":
+def plot_curves(runs: Mapping[str, Sequence["pd.DataFrame"]], x: str = "passes", ax: "Axes | None" = None) -> "Axes":
     """Draw the suboptimality of runs, on a logarithmic scale.
 
     Parameters
     ----------
     runs
-        Trajectories by the name to show.
+        Trajectories by the name to show; those of one name have one colour.
     x
         Column of the trajectories for the horizontal axis.
     ax
@@ -31,9 +31,11 @@ def plot_curves(runs: Mapping[str, "pd.DataFrame"], x: str = "passes", ax: "Axes
 
         ax = Figure(figsize=(6.4, 4.0), layout="constrained").add_subplot()
     palette = colours(list(runs))
-    for name, trajectory in runs.items():
-        positive = trajectory[trajectory["suboptimality"] > 0]  # rounding may put the end below the optimum
-        ax.plot(positive[x], positive["suboptimality"], color=palette[name][0], label=name, linewidth=1.8)
+    for name, trajectories in runs.items():
+        for place, trajectory in enumerate(trajectories):
+            positive = trajectory[trajectory["suboptimality"] > 0]  # rounding may put the end below the optimum
+            label = name if place == 0 else None
+            ax.plot(positive[x], positive["suboptimality"], color=palette[name][0], label=label, linewidth=1.8)
     ax.set_yscale("log")
     ax.set_xlabel(AXES[x])
     ax.set_ylabel(MEASURES["suboptimality"])

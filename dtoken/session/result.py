@@ -3,6 +3,7 @@
 import json
 from dataclasses import dataclass
 from functools import cached_property
+from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -13,6 +14,7 @@ from dtoken.algorithms.contract import Models
 from dtoken.engine.loop.recorder import Record, columns_of
 from dtoken.errors import InputError
 from dtoken.session.files import RESULT, SUMMARY, TRAJECTORY, final_model, read_records
+from dtoken.text import figure
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -69,6 +71,36 @@ class Result:
         summary = json.loads((directory / SUMMARY).read_text(encoding="utf-8"))
         return cls(read_records(directory), summary, theta, tokens, nodes, directory)
 
+    def __repr__(self) -> str:
+        facts = "; ".join(f"{name} {value}" for name, value in self._facts()[1:])
+        return f"Result({self.summary['algorithm']}: {facts})"
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows."""
+        rows = "".join(f"<tr><th>{name}</th><td>{escape(value)}</td></tr>" for name, value in self._facts())
+        return f"<table>{rows}</table>"
+
+    def _facts(self) -> list[tuple[str, str]]:
+        """What to know of a run at a glance."""
+        data, graph, end = self.summary["data"], self.summary["graph"], self.records[-1] if self.records else None
+        found = [
+            ("algorithm", str(self.summary["algorithm"])),
+            ("status", self.status + (f" ({self.failure.removeprefix(f'{self.status}: ')})" if self.failure else "")),
+            ("data", f"{data['rows']:,} rows x {data['features']:,} features, {data['nodes']} nodes"),
+            ("graph", str(graph["kind"])),
+        ]
+        if end is not None:
+            costs = f"{end.passes:.4g} passes, {figure(end.jumps)} jumps"
+            found.append(("F - F*", f"{end.suboptimality:.2g} after {costs}"))
+        if end is not None and end.test_loss is not None:
+            tested = {"loss": end.test_loss, "accuracy": end.test_accuracy, "AUC": end.test_auc}
+            found.append(("held out", ", ".join(f"{k} {v:.4g}" for k, v in tested.items() if v is not None)))
+        return found + ([] if self.directory is None else [("directory", str(self.directory))])
+
+    def to_frame(self) -> "pd.DataFrame":
+        """The trajectory, one row per record point; ``dtoken.collect`` puts those of several runs into one."""
+        return self.trajectory
+
     @cached_property
     def trajectory(self) -> "pd.DataFrame":
         """One row per record point, with the columns of ``trajectory.parquet``."""
@@ -120,4 +152,4 @@ class Result:
         """Draw the suboptimality against ``passes``, ``jumps``, ``messages``, ``time`` or another column."""
         from dtoken.session.curves import plot_curves
 
-        return plot_curves({self.summary["algorithm"]: self.trajectory}, x=x, ax=ax)
+        return plot_curves({self.summary["algorithm"]: [self.trajectory]}, x=x, ax=ax)

@@ -77,9 +77,8 @@ class _TokenModel(BaseEstimator):  # type: ignore[misc]
             "seed": self.seed,
             "stop": {"suboptimality": self.tolerance, "passes": self.max_passes},
         }
-        loss = self.loss if isinstance(self.loss, str) else f"{self.loss.__module__}.{self.loss.__qualname__}"
         problem = {
-            "loss": loss,
+            "loss": self.loss,
             "sigma": self.sigma,
             "intercept": self.fit_intercept,
             "intercept_scale": self.intercept_scale,

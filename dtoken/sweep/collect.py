@@ -1,14 +1,17 @@
 """All runs of one or several sweeps in one table, parameters as columns; written run by run, in bounded memory."""
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dtoken.config.values import show
-from dtoken.engine.loop.recorder import COLUMNS, TEST
+from dtoken.engine.loop.recorder import COLUMNS, TEST, Record
+from dtoken.errors import InputError
 from dtoken.session.files import write_atomically
-from dtoken.sweep.runs import KINDS, Run, find_runs
+from dtoken.session.result import Result
+from dtoken.sweep.results import Results
+from dtoken.sweep.runs import KINDS, Run, find_runs, named
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -19,30 +22,6 @@ PLACES = ("data.store", "data.scratch")  # where runs keep data
 WHERE_ONLY = (*PLACES, "data.path")  # where a run found its data changes no result, unless it was asked for
 COUNTS = ("event", "jumps", "messages", "gradients")  # columns of a trajectory that are whole numbers
 BATCH_ROWS = 100_000  # rows held while results are written
-
-
-@dataclass(frozen=True)
-class Results:
-    """The runs of one or several sweeps.
-
-    Parameters
-    ----------
-    trajectories
-        One row per record point: ``run``, ``sweep``, ``status``, the parameters, and the columns of
-        ``trajectory.parquet``.
-    runs
-        One row per run, whatever its status: ``run``, ``sweep``, ``directory``, ``status``, ``error``, the parameters,
-        rates, times, and the last record point (columns that begin with ``end.``).
-    summaries
-        ``summary.json`` of each run that has one, by the name of the run.
-    parameters
-        Names of the columns that are parameters.
-    """
-
-    trajectories: "pd.DataFrame"
-    runs: "pd.DataFrame"
-    summaries: Mapping[str, Mapping[str, Any]]
-    parameters: tuple[str, ...]
 
 
 def load(*directories: str | Path | Sequence[str | Path]) -> Results:
@@ -58,14 +37,55 @@ def load(*directories: str | Path | Sequence[str | Path]) -> Results:
     >>> results = load("multirun/tokens")  # doctest: +SKIP
     >>> results.trajectories.groupby("algorithm").suboptimality.min()  # doctest: +SKIP
     """
+    lists = [[each] if isinstance(each, str | Path) else each for each in directories]
+    return _results(find_runs([one for some in lists for one in some]))
+
+
+def collect(results: Mapping[str, Result] | Iterable[Result]) -> Results:
+    """Put results of this process side by side, in one table and one figure.
+
+    Parameters
+    ----------
+    results
+        By the names that figures are to show, or in a list: then runs are called by what they differ in.
+
+    Examples
+    --------
+    >>> import dtoken
+    >>> runs = [dtoken.run(graph=graph, nodes=4, stop={"passes": 3}) for graph in ("ring", "complete")]
+    >>> together = dtoken.collect(runs)
+    >>> together
+    Results(2 runs: 2 done; parameters algorithm, graph, seed)
+    >>> list(together.labels().values())
+    ['tvr graph=ring', 'tvr graph=complete']
+    >>> together.to_frame().groupby("graph").suboptimality.last().shape
+    (2,)
+    """
+    own_names = isinstance(results, Mapping)
+    by_name = results if isinstance(results, Mapping) else {str(place): each for place, each in enumerate(results)}
+    for name, result in by_name.items():
+        if not isinstance(result, Result):
+            raise InputError(f"{name} is a {type(result).__name__}; give results of dtoken.run")
+    runs = [_run_of(name, result) for name, result in by_name.items()]
+    records = {name: result.records for name, result in by_name.items()}
+    return replace(_results(runs, records), named=own_names)
+
+
+def _run_of(name: str, result: Result) -> Run:
+    """A run as it would be found on the disk."""
+    config = named(result.summary["config"])
+    return Run(name, "", result.directory, result.status, result.failure, {}, config, frozenset(config), result.summary)
+
+
+def _results(runs: Sequence[Run], records: Mapping[str, Sequence[Record]] | None = None) -> Results:
     import pandas as pd
     import pyarrow as pa
 
-    runs = find_runs([one for each in directories for one in ([each] if isinstance(each, str | Path) else each)])
     parameters = swept(runs)
     kinds = column_kinds(runs, parameters)
     columns = trajectory_columns(runs)
-    tables = [_table(run, kinds, columns) for run in runs if run.trajectory is not None]
+    there = [run for run in runs if records is not None or run.trajectory is not None]
+    tables = [_table(run, kinds, columns, records) for run in there]
     rows = pa.concat_tables(tables).to_pandas() if tables else _schema(kinds, columns).empty_table().to_pandas()
     return Results(
         trajectories=rows.drop(columns="error"),
@@ -217,12 +237,23 @@ def _schema(kinds: Mapping[str, type], columns: Sequence[str]) -> Any:
     return pa.schema(fields)
 
 
-def _table(run: Run, kinds: Mapping[str, type], names: Sequence[str]) -> Any:
-    """The rows of one run with the columns ``names``; one row without measurements if it has none."""
+def _table(
+    run: Run,
+    kinds: Mapping[str, type],
+    names: Sequence[str],
+    records: Mapping[str, Sequence[Record]] | None = None,
+) -> Any:
+    """The rows of one run with the columns ``names``; one row without measurements if it has none.
+
+    They are read from its file, or are those of ``records`` by the name of the run.
+    """
     import pyarrow as pa
 
     schema = _schema(kinds, names)
-    measured = _read(run.trajectory, names) if run.trajectory else None
+    if records is not None:
+        measured = pa.Table.from_pylist([record.as_dict() for record in records[run.name]])
+    else:
+        measured = _read(run.trajectory, names) if run.trajectory else None
     rows = measured.num_rows if measured is not None else 1
     constant = {"run": run.name, "sweep": run.sweep, "status": run.status, "error": run.error}
     constant |= {key: value_of(run, key, kind) for key, kind in kinds.items()}

@@ -34,9 +34,8 @@ def test_what_is_missing_unknown_or_undocumented_is_told(monkeypatch: pytest.Mon
     module = ModuleType("planted")
     module.Silent = Silent  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, "planted", module)
-    page = (
-        "::: dtoken.run\n::: dtoken.predict\n::: dtoken.Result\n::: dtoken.load\n::: dtoken.rum\n::: planted.Silent\n"
-    )
+    names = ("run", "predict", "Result", "load", "collect", "rum")
+    page = "".join(f"::: dtoken.{name}\n" for name in names) + "::: planted.Silent\n"
     assert CHECK["faults"](page) == [
         "dtoken.Results is public, but not on the page",
         "dtoken.rum cannot be imported",

@@ -29,7 +29,7 @@ COMMON = [
     f"data.path={ROOT}/dtoken/data/embedded/tiny.svm.xz",
     "partition.kind=shuffled",
 ]
-MANY = ["algorithm=tvr", "graph=complete,ring"]  # their runs iterate for about 0.05 s
+MANY = ["algorithm=tvr", "graph=complete,ring", "stop.suboptimality=null", "stop.passes=130", "record.every_passes=3"]
 WARM = 4  # runs that load kernels and modules first
 
 # what is told apart: functions by where they are looked up

@@ -19,6 +19,7 @@ from functools import cache, cached_property
 from pathlib import Path
 from typing import Any, TypeVar
 
+from numba import extending
 from numba.core.caching import FunctionCache, IndexDataCacheFile
 from numba.core.registry import CPUDispatcher
 
@@ -41,6 +42,13 @@ def compiled(function: F) -> F:
     name = f"{function.__module__}.{function.__qualname__}\n{source}\n{inner}\n{package_digest()}"
     kernel._set_uuid(hashlib.sha256(name.encode()).hexdigest())
     return kernel  # type: ignore[no-any-return]
+
+
+def intrinsic(function: Callable[..., Any]) -> Callable[..., Any]:
+    """numba's intrinsic under a fixed name: its own is random, and what calls it would never be found in the cache."""
+    made = extending.intrinsic(function)
+    made._set_uuid(f"{function.__module__}.{function.__qualname__}")
+    return made  # type: ignore[no-any-return]
 
 
 class _Kernel(CPUDispatcher):  # type: ignore[misc]

@@ -1,10 +1,15 @@
 """What ``compiled`` adds to numba: kernels that are called by kernels, and what is kept between processes."""
 
+import os
+import subprocess
+import sys
 from typing import Any
 
 import numpy as np
 
+from dtoken.algorithms.registry import METHODS
 from dtoken.compiled import _Cache, compiled
+from tests.waiting import NEVER
 
 
 @compiled
@@ -37,3 +42,31 @@ def test_another_dispatcher_of_the_same_function_finds_the_machine_code() -> Non
     assert again(x) == 8.0
     assert sum(again.stats.cache_hits.values()) == 1
     assert sum(again.stats.cache_misses.values()) == 0
+
+
+KEYS = """
+from dtoken.algorithms.registry import METHODS, method_class
+from dtoken.engine.events.executor import executor
+
+for name in sorted(METHODS):
+    method = method_class(name)()
+    run = executor(method.local, method.visit, method.meet)
+    print(name, run._cache._index_key((), run.targetctx.codegen())[-1])
+"""
+
+
+def test_another_process_finds_the_executor_of_every_method() -> None:
+    """Something in it that has a random name, or is hashed in a random order, would be compiled in every process."""
+    told = [
+        subprocess.run(
+            [sys.executable, "-c", KEYS],
+            env=os.environ | {"PYTHONHASHSEED": seed},
+            capture_output=True,
+            text=True,
+            timeout=NEVER,
+            check=True,
+        ).stdout
+        for seed in ("1", "2")
+    ]
+    assert len(told[0].splitlines()) == len(METHODS)
+    assert told[0] == told[1]

@@ -8,10 +8,11 @@ from typing import Any
 
 from llvmlite import ir
 from numba import types
-from numba.extending import intrinsic
+
+from dtoken.compiled import intrinsic
 
 
-@intrinsic  # type: ignore[untyped-decorator]
+@intrinsic
 def call_pointer(typing_context: Any, table: Any, place: Any, t: Any, y: Any) -> Any:
     """What the function at ``place`` of the table at the address ``table`` returns for two numbers."""
     signature = types.float64(types.int64, types.int64, types.float64, types.float64)

@@ -1,19 +1,12 @@
 """What numba lacks for several threads on one array: ordered loads and stores, and a hint to fetch memory early."""
 
-from collections.abc import Callable
 from typing import Any
 
 from numba import types
 from numba.core import cgutils
-from numba.extending import intrinsic
 from numba.np.arrayobj import make_array
 
-
-def _intrinsic(function: Callable[..., Any]) -> Callable[..., Any]:
-    """numba's intrinsic under a fixed name: its own is random, and what calls it would never be found in the cache."""
-    made = intrinsic(function)
-    made._set_uuid(f"{function.__module__}.{function.__qualname__}")
-    return made  # type: ignore[no-any-return]
+from dtoken.compiled import intrinsic
 
 
 def _pointer(context: Any, builder: Any, array_type: Any, array: Any, *indices: Any) -> Any:
@@ -21,7 +14,7 @@ def _pointer(context: Any, builder: Any, array_type: Any, array: Any, *indices: 
     return cgutils.get_item_pointer(context, builder, array_type, view, indices, wraparound=False)
 
 
-@_intrinsic
+@intrinsic
 def load_acquire(typing_context: Any, array: Any, index: Any) -> Any:
     """array[index] of int64; what the storing thread wrote before is visible afterwards."""
 
@@ -32,7 +25,7 @@ def load_acquire(typing_context: Any, array: Any, index: Any) -> Any:
     return types.int64(array, types.intp), codegen
 
 
-@_intrinsic
+@intrinsic
 def store_release(typing_context: Any, array: Any, index: Any, value: Any) -> Any:
     """array[index] = value of int64; what this thread wrote before becomes visible with it."""
 
@@ -44,7 +37,7 @@ def store_release(typing_context: Any, array: Any, index: Any, value: Any) -> An
     return types.void(array, types.intp, types.int64), codegen
 
 
-@_intrinsic
+@intrinsic
 def prefetch(typing_context: Any, array: Any, index: Any) -> Any:
     """Ask the processor to bring the cache line of array[index] closer; no effect on results."""
 
@@ -55,7 +48,7 @@ def prefetch(typing_context: Any, array: Any, index: Any) -> Any:
     return types.void(array, types.intp), codegen
 
 
-@_intrinsic
+@intrinsic
 def prefetch_entry(typing_context: Any, array: Any, i: Any, s: Any) -> Any:
     """The same for array[i, s]; an array with one axis is left alone."""
 
@@ -67,7 +60,7 @@ def prefetch_entry(typing_context: Any, array: Any, i: Any, s: Any) -> Any:
     return types.void(array, types.intp, types.intp), codegen
 
 
-@_intrinsic
+@intrinsic
 def prefetch_each(typing_context: Any, arrays: Any, length: Any, index: Any) -> Any:
     """The same for array[index] of each of a tuple of arrays that has this length."""
 

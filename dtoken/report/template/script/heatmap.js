@@ -20,9 +20,8 @@ function rests() {
   const axes = [mapAxis("map-x")?.at, mapAxis("map-y")?.at];
   const found = {};
   data.cells.forEach((cell, at) => {
-    const others = data.parameters.filter((_, index) => !axes.includes(index));
-    const texts = others.map(({ name, short }) =>
-      restText(name, short, cell.values[data.parameters.findIndex((each) => each.name === name)]),
+    const texts = data.parameters.map((each, index) =>
+      axes.includes(index) ? "" : restText(each, cell.values[index]),
     );
     const text = texts.filter(Boolean).join(", ") || data.methods[cell.method].algorithm;
     (found[text] ??= []).push(at);
@@ -30,7 +29,7 @@ function rests() {
   return found;
 }
 
-function restText(name, short, value) {
+function restText({ name, short }, value) {
   if (value === null) return "";
   return name === "algorithm" ? value : `${short}=${value}`;
 }
@@ -42,14 +41,15 @@ function drawMap() {
   const found = rests();
   if (!($("map-rest").value in found)) choices("map-rest", twice(Object.keys(found)), Object.keys(found)[0], drawMap);
   const [cost, accuracy] = [$("map-cost").value, Number($("map-accuracy").value)];
-  const mine = new Set(found[$("map-rest").value]);
+  const rest = $("map-rest").value;
+  const mine = new Set(found[rest]);
   const rows = data.reached.filter((row) => row.accuracy === accuracy && mine.has(row.cell));
   const at = (one, other) => rows.find((row) => cellOf(row).values[x.at] === one && cellOf(row).values[y.at] === other);
   const grid = y.values.map((other) => x.values.map((one) => at(one, other)));
   const title = `${data.costs[cost]} to ${power(accuracy)}`;
   const layout = baseLayout({ xaxis: valueAxis(x), yaxis: valueAxis(y) });
-  show(plot, [mapTrace(grid, x, y, cost, title)], layout, ["map", title, $("map-rest").value]);
-  const rest = $("map-rest").value;
+  const alone = { title: pictureTitle(`${title}, ${rest}`) };
+  show(plot, [mapTrace(grid, x, y, cost, title)], layout, ["map", title, rest], alone);
   $("map-caption").textContent =
     `Median of ${title}, ${rest}. Colours are logarithmic; – where most runs did not get there.`;
 }

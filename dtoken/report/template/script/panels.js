@@ -34,7 +34,7 @@ function drawPanel(facet, axis, isFirst, range) {
     yaxis: axisLayout(isFirst ? title.text : "", !isLinear(), { range, ...ticks }),
     dragmode: state.drag,
   });
-  const alone = { yaxis: { ...layout.yaxis, title }, title: { text: facet.title ?? "", font: { size: 13 } } };
+  const alone = { yaxis: { ...layout.yaxis, title }, title: pictureTitle(facet.title ?? "") };
   show(panel, drawn, layout, [state.measure, AXIS_WORDS[axis] ?? axis, facet.title], alone, WHOLE);
   panel.on("plotly_relayout", (change) => follow(panel, Object.keys(change)));
   panel.on("plotly_hover", (event) => highlight(event.points[0].data.meta));

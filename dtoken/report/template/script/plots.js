@@ -31,11 +31,13 @@ function download(plot) {
     paper_bgcolor: css("--paper"),
     showlegend: plot.data.length > 1,
     legend: { orientation: "h", x: 0, y: 1.02, yanchor: "bottom" },
-    margin: { l: 64, r: 16, t: 40, b: 52 },
+    margin: { l: 64, r: 16, t: alone.title?.text ? 76 : 44, b: 52 }, // a title stands above the legend
   };
   const filename = [$("title").textContent, ...words].filter(Boolean).map(fileName).join("-");
   return Plotly.downloadImage({ data: plot.data, layout }, { format: "svg", filename, width: 720, height: 480 });
 }
+
+const pictureTitle = (text) => ({ text, font: { size: 13 }, x: 0.02, y: 0.97, yanchor: "top" });
 
 const fileName = (text) => text.replace(/[^A-Za-z0-9]+/g, "-").replace(/^-|-$/g, "");
 
@@ -64,6 +66,7 @@ function baseLayout(more) {
     showlegend: false,
     margin: { l: 56, r: 10, t: 34, b: 44 }, // above, the buttons cover no curve
     hovermode: "closest",
+    modebar: { bgcolor: "rgba(0,0,0,0)", color: css("--soft"), activecolor: css("--accent") },
     hoverlabel: {
       bgcolor: css("--paper"),
       bordercolor: css("--line"),

@@ -8,11 +8,14 @@ import json
 import os
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, fields
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
+
+from hydra_dask.durable import write_complete
+from hydra_dask.locks import Held, locked
 
 FORMAT = 1
 MANIFEST, RECORDS = "manifest.json", ".jobs"
@@ -109,7 +112,7 @@ def record_path(directory: Path, index: int) -> Path:
 
 
 def write_record(directory: Path, index: int, record: Mapping[str, Any], durable: bool = False) -> None:
-    """Write the record of a job; ``durable``: it survives a machine that loses its power."""
+    """Write the record of a job; ``durable``: it survives a power failure, as what it vouches for does."""
     write_json(record_path(directory, index), record, durable)
 
 
@@ -141,15 +144,10 @@ def now() -> str:
     return datetime.now(UTC).isoformat(timespec="milliseconds")
 
 
-def write_json(path: Path, content: Any, durable: bool = False) -> None:
-    """Put JSON into the place of ``path``, complete or not at all."""
-    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
-    with open(partial, "w", encoding="utf-8") as stream:
-        json.dump(content, stream, separators=(",", ":"), default=str)
-        if durable:
-            stream.flush()
-            os.fsync(stream.fileno())
-    partial.replace(path)
+def write_json(path: Path, content: Any, durable: bool = True) -> None:
+    """Put JSON into the place of ``path``, complete or not at all; ``durable``: also if the machine loses its power."""
+    text = json.dumps(content, separators=(",", ":"), default=str)
+    write_complete(path, lambda stream: stream.write(text.encode()), durable=durable)
 
 
 @contextmanager
@@ -161,38 +159,26 @@ def only_driver(directory: Path) -> Iterator[None]:
     ValueError
         If there is another one, which lives.
     """
-    from filelock import FileLock, Timeout
-
     (directory / RECORDS).mkdir(parents=True, exist_ok=True)
-    lock, who = FileLock(directory / RECORDS / "driver.lock"), directory / RECORDS / "driver.json"
-    try:
-        lock.acquire(timeout=0)
-    except Timeout:
+    who = directory / RECORDS / "driver.json"
+    with ExitStack() as stack:
         try:
-            driver = json.loads(who.read_text(encoding="utf-8"))
-            text = f"process {driver['pid']} on {driver['host']}"
-        except (OSError, ValueError, KeyError):
-            text = "another process"
-        raise ValueError(f"{text} is running the sweep in {directory}; wait for it, or stop it first") from None
-    try:
-        write_json(who, {"pid": os.getpid(), "host": os.uname().nodename, "since": now()})
+            stack.enter_context(locked(directory / RECORDS / "driver.lock"))
+        except Held as other:
+            raise ValueError(
+                f"{other.holder} is running the sweep in {directory}; wait for it, or stop it first"
+            ) from None
+        stack.callback(who.unlink, missing_ok=True)
+        write_json(who, {"pid": os.getpid(), "host": os.uname().nodename, "since": now()}, durable=False)
         yield
-    finally:
-        with suppress(OSError):
-            who.unlink()
-        lock.release()
 
 
 def driver_lives(directory: Path) -> bool:
     """Whether a driver holds the sweep directory."""
-    from filelock import FileLock, Timeout
-
-    if not (directory / RECORDS / "driver.lock").exists():
+    if not (directory / RECORDS / "driver.json").exists():
         return False
     try:
-        with FileLock(directory / RECORDS / "driver.lock", timeout=0):
+        with locked(directory / RECORDS / "driver.lock"):
             return False
-    except Timeout:
+    except (Held, OSError):  # OSError: a directory of somebody else, for reading only
         return True
-    except OSError:  # a directory of somebody else, for reading only
-        return (directory / RECORDS / "driver.json").exists()

@@ -12,14 +12,13 @@ import threading
 import time
 import traceback
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import cloudpickle
 from distributed import Worker, WorkerPlugin
-from filelock import FileLock, Timeout
 from hydra.core.singleton import Singleton
 from hydra.core.utils import JobReturn, JobStatus, setup_globals
 from hydra.experimental.callback import Callback
@@ -28,6 +27,7 @@ from hydra.types import HydraContext, TaskFunction
 from hydra_dask.allocator import give_back, keep_memory
 from hydra_dask.errors import reason
 from hydra_dask.job import run_job
+from hydra_dask.locks import Held, locked
 from hydra_dask.manifest import DONE, FAILED, LEFT, RECORDS, RUNNING, now, write_record
 from hydra_dask.stopping import JOB
 
@@ -219,15 +219,12 @@ class _NoEcho(Callback):
 @contextmanager
 def _alone(task: Task) -> Iterator[None]:
     """Be the only process at this job: a driver that died may have left one behind for a while."""
-    lock = FileLock(task.directory / RECORDS / f"{task.index}.lock")
-    try:
-        lock.acquire(timeout=ORPHAN_SECONDS)
-    except Timeout:
-        raise RuntimeError("another process, of an earlier sweep, is still at this job") from None
-    try:
+    with ExitStack() as stack:
+        try:
+            stack.enter_context(locked(task.directory / RECORDS / f"{task.index}.lock", ORPHAN_SECONDS))
+        except Held as other:
+            raise RuntimeError(f"{other.holder}, of an earlier sweep, is still at this job") from None
         yield
-    finally:
-        lock.release()
 
 
 @contextmanager

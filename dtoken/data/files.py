@@ -6,6 +6,8 @@ import lzma
 import stat
 import time
 import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Self
 
@@ -39,6 +41,15 @@ def existing_file(path: Path) -> Path:
 def reason(error: OSError) -> str:
     """What the operating system says, to be put into a sentence."""
     return error.strerror.lower() if error.strerror else str(error)
+
+
+@contextmanager
+def writing(path: Path) -> Iterator[None]:
+    """Say of what the system refuses which file could not be written; nothing else fails here with OSError."""
+    try:
+        yield
+    except OSError as error:
+        raise RunError(f"cannot write {path}: {reason(error)}") from error
 
 
 def file_identity(path: Path) -> dict[str, object]:

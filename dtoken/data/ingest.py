@@ -3,20 +3,19 @@
 A store is built (``build.py``) in a hidden folder beside its final place and renamed when it is complete. A
 lock per store lets one process do the work while the others wait for its result. It is the operating
 system's, so a process that dies releases it; what such a process left half done is removed by the next one.
-The lock's file stays, because deleting it while another process waits would let two processes hold it.
+Everything is on disk before the store gets its name: after a power failure it is whole, or absent.
 """
 
 import hashlib
 import json
+import math
 import os
 import re
 import shutil
 import uuid
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
-
-from filelock import FileLock, Timeout
 
 from dtoken.data.build import Watcher, build
 from dtoken.data.files import reason
@@ -25,6 +24,10 @@ from dtoken.data.partition import Partition
 from dtoken.data.rows import Source
 from dtoken.data.store import FORMAT_VERSION, ShardStore
 from dtoken.errors import InputError, RunError
+from hydra_dask.durable import sync_folder, sync_tree
+from hydra_dask.locks import locked
+
+WAITING = "{} is ingesting this dataset; waiting for it"
 
 
 def default_store_root() -> Path:
@@ -90,27 +93,24 @@ def ingest(
             if not path.exists():
                 _note_older_version(source, root, watcher)
                 with _working_folder(root, path.name) as folder:
-                    build(source, partition, labels, folder, watcher).rename(path)
+                    made = build(source, partition, labels, folder, watcher)
+                    sync_tree(made)
+                    made.rename(path)
+                    sync_folder(root)
     return ShardStore.open(path)
 
 
 @contextmanager
 def _locked(root: Path, name: str, watcher: Watcher) -> Iterator[None]:
     """Be the only process that makes the store ``name``."""
-    file = root / ".locks" / f"{name}.lock"
-    lock = FileLock(file)
-    try:
-        file.parent.mkdir(parents=True, exist_ok=True)
-        lock.acquire(timeout=0)
-    except Timeout:
-        watcher.note("another process is ingesting this dataset; waiting for it")
-        lock.acquire()
-    except OSError as error:
-        raise InputError(f"{root} cannot hold stores: {reason(error)}; choose another folder") from None
-    try:
+    with ExitStack() as stack:
+        try:
+            (root / ".locks").mkdir(parents=True, exist_ok=True)
+            file = root / ".locks" / f"{name}.lock"
+            stack.enter_context(locked(file, math.inf, lambda who: watcher.note(WAITING.format(who))))
+        except OSError as error:
+            raise InputError(f"{root} cannot hold stores: {reason(error)}; choose another folder") from None
         yield
-    finally:
-        lock.release()
 
 
 @contextmanager

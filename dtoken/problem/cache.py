@@ -1,15 +1,18 @@
 """Results that cost many passes over the data, kept beside the store: computed once, complete or absent."""
 
 import hashlib
+import math
 import os
-import tempfile
 import warnings
 from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
 
 import numpy as np
-from filelock import FileLock
 from numpy.typing import NDArray
+
+from hydra_dask.durable import write_complete
+from hydra_dask.locks import locked
 
 Arrays = dict[str, NDArray[np.float64]]
 DIGEST = "sha256"  # name of the digest among the arrays of a file
@@ -24,6 +27,7 @@ def cached(store: str | os.PathLike[str] | None, name: str, compute: Callable[[]
 
     Examples
     --------
+    >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     first = cached(folder + "/store", "answer", lambda: {"value": np.array([42.0])})
     ...     again = cached(folder + "/store", "answer", lambda: {"value": np.array([0.0])})
@@ -37,17 +41,14 @@ def cached(store: str | os.PathLike[str] | None, name: str, compute: Callable[[]
     found = _read(file, stamp)
     if found is not None:
         return found
-    lock = FileLock(f"{file}.lock")
-    try:
-        file.parent.mkdir(parents=True, exist_ok=True)
-        lock.acquire()
-    except OSError as error:
-        warnings.warn(f"{file} cannot be written ({error}): computing it for this run only", stacklevel=2)
-        return compute()
-    try:
+    with ExitStack() as stack:
+        try:
+            file.parent.mkdir(parents=True, exist_ok=True)
+            stack.enter_context(locked(file.with_name(f"{file.name}.lock"), math.inf))
+        except OSError as error:
+            warnings.warn(f"{file} cannot be written ({error}): computing it for this run only", stacklevel=2)
+            return compute()
         return _compute_locked(file, stamp, compute)
-    finally:
-        lock.release()
 
 
 def _compute_locked(file: Path, stamp: bytes, compute: Callable[[], Arrays]) -> Arrays:
@@ -80,16 +81,8 @@ def _read(file: Path, stamp: bytes) -> Arrays | None:
 
 
 def _write(file: Path, stamp: bytes, arrays: Arrays) -> None:
-    handle, temporary = tempfile.mkstemp(dir=file.parent, prefix=f".{file.stem}-", suffix=".part")
-    try:
-        with os.fdopen(handle, "wb") as stream:
-            np.savez(stream, allow_pickle=False, **arrays, **{DIGEST: _digest(stamp, arrays)})
-            stream.flush()
-            os.fsync(stream.fileno())
-        os.replace(temporary, file)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
+    content = arrays | {DIGEST: _digest(stamp, arrays)}
+    write_complete(file, lambda stream: np.savez(stream, allow_pickle=False, **content))
 
 
 def _digest(stamp: bytes, arrays: Arrays) -> NDArray[np.uint8]:

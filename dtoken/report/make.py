@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dtoken.errors import InputError, RunError
-from dtoken.session.files import write_atomically
+from dtoken.session.files import write_file
 
 if TYPE_CHECKING:
     from dtoken.report.paper import Paper
@@ -83,7 +83,7 @@ def make_report(
 
         title = ", ".join("/".join(place.resolve().parts[-2:]) for place in places)
         text = page(found, title, baseline, carried, checked)
-    write_atomically(folder / PAGE, lambda path: _write(path, text))
+    write_file(folder / PAGE, lambda file: file.write(text.encode()))
     return folder / PAGE
 
 
@@ -92,7 +92,3 @@ def _make_folder(folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise RunError(f"cannot write {folder}: {error.strerror or error}") from error
-
-
-def _write(path: Path, text: str) -> None:
-    path.write_text(text, encoding="utf-8")

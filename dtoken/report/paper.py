@@ -1,6 +1,7 @@
 """Output for a paper: figures at a given width in a given font, and the table of costs for LaTeX and as CSV."""
 
 import csv
+import io
 import math
 import shutil
 from collections.abc import Sequence
@@ -13,7 +14,7 @@ from dtoken.report.bands import AXES
 from dtoken.report.cells import short, show_value
 from dtoken.report.costs import COSTS, Reached, Spread
 from dtoken.report.sheet import TEX, Sheet
-from dtoken.session.files import write_atomically
+from dtoken.session.files import write_file
 from dtoken.text import use_one_of
 
 if TYPE_CHECKING:
@@ -72,26 +73,23 @@ def _check_font(family: str | None) -> None:
 def write_tables(study: "Study", folder: Path, costs: Sequence[str]) -> None:
     """Write ``costs.tex`` and ``costs.csv``: medians over seeds with their 10 % and 90 % quantiles."""
     known = [cost for cost in COSTS if cost in costs]
-    write_atomically(folder / "costs.tex", lambda path: _write(path, latex(study, known)))
-    write_atomically(folder / "costs.csv", lambda path: _write_csv(path, study, known))
+    table, text = _csv(study, known).encode(), latex(study, known).encode()
+    write_file(folder / "costs.tex", lambda file: file.write(text))
+    write_file(folder / "costs.csv", lambda file: file.write(table))
 
 
-def _write(path: Path, text: str) -> None:
-    path.write_text(text, encoding="utf-8")
-
-
-def _write_csv(path: Path, study: "Study", costs: Sequence[str]) -> None:
-    names = [parameter.name for parameter in study.sweep.context]
-    with path.open("w", newline="", encoding="utf-8") as stream:
-        rows = csv.writer(stream)
-        spreads = [f"{cost}{part}" for cost in costs for part in ("", "_low", "_high")]
-        rows.writerow(["method", *names, "accuracy", "runs", "reached", *spreads])
-        for entry in study.reached:
-            values = ["" if value is None else show_value(value) for value in entry.cell.context.values()]
-            found = [entry.costs[cost] for cost in costs]
-            numbers = [number for each in found for number in (each.median, each.low, each.high)]
-            written = [repr(number) if math.isfinite(number) else "" for number in numbers]
-            rows.writerow([entry.cell.method.name, *values, repr(entry.accuracy), entry.runs, entry.reached, *written])
+def _csv(study: "Study", costs: Sequence[str]) -> str:
+    names, stream = [parameter.name for parameter in study.sweep.context], io.StringIO(newline="")
+    rows = csv.writer(stream)
+    spreads = [f"{cost}{part}" for cost in costs for part in ("", "_low", "_high")]
+    rows.writerow(["method", *names, "accuracy", "runs", "reached", *spreads])
+    for entry in study.reached:
+        values = ["" if value is None else show_value(value) for value in entry.cell.context.values()]
+        found = [entry.costs[cost] for cost in costs]
+        numbers = [number for each in found for number in (each.median, each.low, each.high)]
+        written = [repr(number) if math.isfinite(number) else "" for number in numbers]
+        rows.writerow([entry.cell.method.name, *values, repr(entry.accuracy), entry.runs, entry.reached, *written])
+    return stream.getvalue()
 
 
 def latex(study: "Study", costs: Sequence[str]) -> str:

@@ -6,12 +6,12 @@ from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, BinaryIO, Self
 
 from dtoken.engine.processors import processors
 from dtoken.report.figures import makers
 from dtoken.report.sheet import Sheet
-from dtoken.session.files import write_atomically
+from dtoken.session.files import write_file
 from hydra_dask.cluster import fork_server
 
 if TYPE_CHECKING:
@@ -69,13 +69,13 @@ def draw(study: "Study", name: str, folder: Path, sheet: Sheet, formats: Sequenc
     with rc_context(sheet.style):
         figure = makers(study, sheet)[name]()
         for kind in formats:
-            write_atomically(folder / f"{name}.{kind}", partial(_save, figure, kind))
+            write_file(folder / f"{name}.{kind}", partial(_save, figure, kind))
             figure.set_layout_engine("none")  # the first one has found where everything goes
 
 
-def _save(figure: "Figure", kind: str, path: Path) -> None:
+def _save(figure: "Figure", kind: str, file: BinaryIO) -> None:
     metadata = {"CreationDate": None} if kind == "pdf" else None  # the same figure, the same file
-    figure.savefig(path, format=kind, dpi=DPI, metadata=metadata)
+    figure.savefig(file, format=kind, dpi=DPI, metadata=metadata)
 
 
 def _load() -> None:

@@ -12,7 +12,7 @@ import json
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 import pyarrow as pa
@@ -20,11 +20,11 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from dtoken.compiled import compiled
-from dtoken.data.durable import partial_of, sync_file, sync_folder
 from dtoken.errors import RunError
 from dtoken.schedule.arrow import arrow_array
 from dtoken.schedule.events import KINDS, LOCAL, MEET, NO_SAMPLE, NONE, VISIT, Events
 from dtoken.schedule.samples import Samples, row_of
+from hydra_dask.durable import sync_file, sync_folder, write_complete
 
 NAME = "events.parquet"
 GROUP = 1 << 17  # events of a row group
@@ -121,11 +121,13 @@ class LogWriter:
 
     def _copy(self, sources: list[Path], target: Path, events: int) -> None:
         """One file of even row groups from several, with their first ``events`` events."""
-        partial = partial_of(target)
-        with pq.ParquetWriter(partial, self._schema, compression="zstd") as writer:
-            for table in even_tables(sources, GROUP, 0, events):
-                writer.write_table(table.replace_schema_metadata(self._schema.metadata))
-        partial.rename(target)
+
+        def write(file: BinaryIO) -> None:
+            with pq.ParquetWriter(file, self._schema, compression="zstd") as writer:
+                for table in even_tables(sources, GROUP, 0, events):
+                    writer.write_table(table.replace_schema_metadata(self._schema.metadata))
+
+        write_complete(target, write)
 
 
 def _part_name(first: int, last: int) -> str:

@@ -3,19 +3,19 @@
 import hashlib
 import json
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from dtoken.config.settings import Settings
-from dtoken.data.durable import remove_leftovers
+from dtoken.data.files import writing
 from dtoken.engine.loop.engine import Engine
 from dtoken.engine.loop.recorder import Record
 from dtoken.engine.loop.run import Outcome, Watch, run
 from dtoken.engine.timing import Choice
-from dtoken.errors import InputError
+from dtoken.errors import InputError, RunError
 from dtoken.schedule.events import Events
 from dtoken.session.account import Account
 from dtoken.session.engines import open_engine
@@ -33,11 +33,14 @@ from dtoken.session.prepare import Prepared, check_length, chosen, is_auto, kern
 from dtoken.session.result import Result
 from dtoken.session.viewer import Viewer
 from hydra_dask.allocator import give_back
+from hydra_dask.durable import remove_leftovers
+from hydra_dask.locks import Held, locked
 
 if TYPE_CHECKING:
     from distributed import Client
 
 Task = Callable[[], Result]
+LOCK = ".lock"  # in the run directory while a process runs there
 
 
 def carry_out(
@@ -99,22 +102,44 @@ def execute(
     """Run to the end, from the last checkpoint in ``directory`` if there is one, and leave the result there."""
     if directory is None and prepared.settings.record.events:
         raise InputError("record.events=true needs a directory for the log; give directory=...")
+    viewer = viewer or Viewer()
+    if directory is None:
+        return _execute(prepared, None, viewer, client)
+    with _only_process(directory):
+        if found := _finished(directory, prepared.settings):  # another process was faster
+            return found
+        remove_leftovers(directory)
+        return _execute(prepared, directory, viewer, client)
+
+
+@contextmanager
+def _only_process(directory: Path) -> Iterator[None]:
+    """Be the only one that runs in ``directory``: two would mix their checkpoints and results."""
+    with ExitStack() as stack:
+        try:
+            with writing(directory / LOCK):
+                stack.enter_context(locked(directory / LOCK))
+        except Held as other:
+            raise InputError(
+                f"{other.holder} is running in {directory}; wait for it, or use another directory"
+            ) from None
+        yield
+
+
+def _execute(prepared: Prepared, directory: Path | None, viewer: Viewer, client: "Client | None") -> Result:
     if is_auto(prepared) and (recorded := recorded_choice(directory)):
         prepared = chosen(prepared, Choice(**recorded))
-    if directory is not None:
-        remove_leftovers(directory)
     account = Account(prepared, directory)
     account.write(RUNNING)
     try:
-        outcome = _run(prepared, directory, viewer or Viewer(), client, account)
-    except KeyboardInterrupt:
-        account.write(INTERRUPTED)
+        outcome = _run(prepared, directory, viewer, client, account)
+        give_back()  # the engine is gone: what writes the files may have its memory
+        return account.finish(outcome)
+    except (Exception, KeyboardInterrupt) as error:
+        interrupted = isinstance(error, KeyboardInterrupt)
+        with suppress(RunError):  # on a full disk; the first error is the one to tell
+            account.write(INTERRUPTED if interrupted else FAILED, failure=None if interrupted else str(error))
         raise
-    except Exception as error:
-        account.write(FAILED, failure=str(error))
-        raise
-    give_back()  # the engine is gone: what writes the files may have its memory
-    return account.finish(outcome)
 
 
 def _run(

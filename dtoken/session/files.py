@@ -5,33 +5,29 @@ import json
 import math
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 
 from dtoken.algorithms.contract import Models, Vector
 from dtoken.config.settings import FREE, Settings, flat
 from dtoken.config.values import show
-from dtoken.data.durable import partial_of
-from dtoken.engine.loop.arrays import read_arrays, replace_folder, write_arrays
+from dtoken.data.files import writing
+from dtoken.engine.loop.arrays import read_arrays, write_arrays
 from dtoken.engine.loop.recorder import Record, columns_of
 from dtoken.engine.loop.run import is_accurate
-from dtoken.errors import InputError, RunError
+from dtoken.errors import InputError
 from dtoken.schedule.arrow import arrow_array
+from hydra_dask.durable import write_complete, write_complete_folder
 
 TRAJECTORY, SUMMARY, RESULT, MEMORY = "trajectory.parquet", "summary.json", "result.zarr", "memory.parquet"
 RUNNING, DONE, DIVERGED, FAILED, INTERRUPTED = "running", "done", "diverged", "failed", "interrupted"
 
 
-def write_atomically(path: Path, write: Callable[[Path], None]) -> None:
-    """Let ``write`` fill a temporary file, and put it in the place of ``path``."""
-    partial = partial_of(path)
-    try:
-        write(partial)
-        partial.replace(path)
-    except OSError as error:
-        partial.unlink(missing_ok=True)
-        raise RunError(f"cannot write {path}: {error.strerror or error}") from error
+def write_file(path: Path, write: Callable[[BinaryIO], object], *, durable: bool = True) -> None:
+    """Let ``write`` fill a file, and put it in the place of ``path``; RunError names what cannot be written."""
+    with writing(path):
+        write_complete(path, write, durable=durable)
 
 
 def write_trajectory(directory: Path, records: Sequence[Record]) -> None:
@@ -42,7 +38,7 @@ def write_trajectory(directory: Path, records: Sequence[Record]) -> None:
     names = columns_of(records)
     columns = [np.array([getattr(record, name) for record in records]) for name in names]
     table = pa.Table.from_arrays([arrow_array(column) for column in columns], names)
-    write_atomically(directory / TRAJECTORY, lambda path: pq.write_table(table, path))
+    write_file(directory / TRAJECTORY, lambda file: pq.write_table(table, file, write_page_checksum=True))
 
 
 def read_records(directory: Path) -> list[Record]:
@@ -63,7 +59,7 @@ def write_memory(directory: Path, samples: Sequence[tuple[float, int]], budget: 
     wall, resident = np.array([seconds for seconds, _ in samples]), np.array([size for _, size in samples])
     columns = [wall, resident, np.full(len(samples), budget)]
     table = pa.Table.from_arrays([arrow_array(column) for column in columns], ["wall", "resident", "budget"])
-    write_atomically(directory / MEMORY, lambda path: pq.write_table(table, path))
+    write_file(directory / MEMORY, lambda file: pq.write_table(table, file, write_page_checksum=True))
 
 
 def write_result(directory: Path, models: Models, margins: Vector | None = None) -> None:
@@ -71,7 +67,8 @@ def write_result(directory: Path, models: Models, margins: Vector | None = None)
     arrays = {"tokens": models.tokens, "nodes": models.nodes, "theta": final_model(models)}
     if margins is not None:
         arrays["margins"] = margins
-    replace_folder(directory / RESULT, lambda folder: write_arrays(folder, arrays))
+    with writing(directory / RESULT):
+        write_complete_folder(directory / RESULT, lambda folder: write_arrays(folder, arrays))
 
 
 def read_result(directory: Path) -> dict[str, Any]:
@@ -116,14 +113,10 @@ def write_summary(directory: Path, summary: Mapping[str, Any]) -> None:
     write_json(directory / SUMMARY, summary)
 
 
-def write_json(path: Path, content: Mapping[str, Any]) -> None:
+def write_json(path: Path, content: Mapping[str, Any], *, durable: bool = True) -> None:
     """Write JSON; numbers that it does not know are null."""
     text = json.dumps(_finite(content), indent=2, allow_nan=False) + "\n"
-    write_atomically(path, lambda partial: _write_text(partial, text))
-
-
-def _write_text(path: Path, text: str) -> None:
-    path.write_text(text, encoding="utf-8")
+    write_file(path, lambda file: file.write(text.encode()), durable=durable)
 
 
 def _finite(value: Any) -> Any:

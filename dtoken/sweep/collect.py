@@ -3,12 +3,12 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 from dtoken.config.values import show
 from dtoken.engine.loop.recorder import COLUMNS, TEST, Record
 from dtoken.errors import InputError
-from dtoken.session.files import write_atomically
+from dtoken.session.files import write_file
 from dtoken.session.result import Result
 from dtoken.sweep.results import Results
 from dtoken.sweep.runs import KINDS, Run, find_runs, named
@@ -104,13 +104,16 @@ def write_results(runs: Sequence[Run], directory: Path) -> tuple[Path, Path]:
     schema = _schema(kinds, trajectory_columns(runs))
     parquet, text = (directory / name for name in RESULTS)
 
-    def write_both(parquet: Path, text: Path) -> None:
-        with pq.ParquetWriter(parquet, schema) as first, pyarrow.csv.CSVWriter(text, schema) as second:
+    def write_both(parquet: BinaryIO, text: BinaryIO) -> None:
+        with (
+            pq.ParquetWriter(parquet, schema, write_page_checksum=True) as first,
+            pyarrow.csv.CSVWriter(text, schema) as second,
+        ):
             for table in _batches(runs, kinds):
                 first.write_table(table)
                 second.write_table(table)
 
-    write_atomically(parquet, lambda one: write_atomically(text, lambda other: write_both(one, other)))
+    write_file(parquet, lambda one: write_file(text, lambda other: write_both(one, other)))
     return parquet, text
 
 

@@ -34,7 +34,7 @@ class ProgressFile(Telling):
                 "suboptimality": record.suboptimality,
                 "passes": record.passes,
             }
-            write_json(self._path, content)
+            write_json(self._path, content, durable=False)
 
     def remove(self) -> None:
         """The run is over."""

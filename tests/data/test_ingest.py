@@ -14,7 +14,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from filelock import FileLock
 
 from dtoken.data.build import Watcher
 from dtoken.data.ingest import default_store_root, ingest, store_key
@@ -23,6 +22,7 @@ from dtoken.data.store import ShardStore
 from dtoken.data.svmlight import Svmlight
 from dtoken.data.synthetic import Synthetic
 from dtoken.data.verify import verify
+from hydra_dask.locks import locked
 from tests.waiting import NEVER, until
 
 
@@ -119,7 +119,7 @@ import dtoken.data.ingest
 from pathlib import Path
 from dtoken.data.partition import Partition
 from dtoken.data.synthetic import Synthetic
-dtoken.data.ingest.FileLock = None
+dtoken.data.ingest.locked = None
 store = dtoken.data.ingest.ingest(Synthetic(rows=50), Partition(2), root=Path(root))
 assert str(store.path) == path
 """
@@ -279,14 +279,14 @@ def test_waiting_for_another_process_is_told(tmp_path: Path, start_child: Callab
     source = Synthetic(rows=50)
     name = store_key(source, Partition(2), "auto")
     (tmp_path / ".locks").mkdir()
-    lock = FileLock(tmp_path / ".locks" / f"{name}.lock")
+    held = locked(tmp_path / ".locks" / f"{name}.lock")
     notes: list[str] = []
 
     def note(text: str) -> None:
         notes.append(text)
-        lock.release()
+        held.__exit__(None, None, None)
 
-    lock.acquire()
+    held.__enter__()
     store = ingest(source, Partition(2), root=tmp_path, watcher=Watcher(note=note))
-    assert notes == ["another process is ingesting this dataset; waiting for it"]
+    assert notes == [f"process {os.getpid()} on {os.uname().nodename} is ingesting this dataset; waiting for it"]
     assert store.n == 2

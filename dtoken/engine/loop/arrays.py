@@ -1,17 +1,13 @@
 """Named arrays with checksums on disk: a zarr group that is complete or absent."""
 
-import shutil
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dtoken.data.durable import partial_of, remove_leftovers
 from dtoken.data.store import array_metadata
 from dtoken.data.writer import group, write_chunk, write_metadata
-from dtoken.errors import RunError
 
 Arrays = dict[str, NDArray[Any]]
 CHUNK_BYTES = 1 << 23
@@ -63,23 +59,3 @@ def read_arrays(path: Path) -> Arrays:
             raise ValueError(f"data of {name} are missing")
         arrays[name] = np.array(member[...])
     return arrays
-
-
-def replace_folder(path: Path, write: Callable[[Path], None]) -> None:
-    """Let ``write`` make a folder under a temporary name, and put it in the place of ``path``.
-
-    Who is killed in between leaves the old one as ``.NAME.previous``.
-    """
-    remove_leftovers(path.parent, path.name)
-    partial = partial_of(path)
-    try:
-        write(partial)
-        old = path.with_name(f".{path.name}.previous")
-        if path.exists():
-            shutil.rmtree(old, ignore_errors=True)
-            path.rename(old)
-        partial.rename(path)
-        shutil.rmtree(old, ignore_errors=True)
-    except OSError as error:
-        shutil.rmtree(partial, ignore_errors=True)
-        raise RunError(f"cannot write {path}: {error.strerror or error}") from error

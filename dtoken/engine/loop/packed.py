@@ -15,8 +15,8 @@ from typing import Any, BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
-from dtoken.data.durable import write_durably
 from dtoken.errors import RunError
+from hydra_dask.durable import write_complete
 
 MAGIC = b"dtoken\x00\x01"
 PIECE = 1 << 23  # bytes that pass at a time
@@ -41,7 +41,7 @@ def write_packed(path: Path, arrays: Mapping[str, NDArray[Any]], attributes: Map
                 file.write(piece)
         file.write(digest.digest())
 
-    write_durably(path, write)
+    write_complete(path, write)
 
 
 def read_packed(path: Path, wanted: Callable[[str], bool] = lambda _: True) -> tuple[Arrays, dict[str, Any]]:

@@ -11,7 +11,6 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 
-from dtoken.data import durable
 from dtoken.engine.loop import checkpoint as module
 from dtoken.engine.loop.checkpoint import FORMER, NAME, PARTS, Checkpoint, load_checkpoint, save_checkpoint
 from dtoken.engine.loop.packed import MAGIC, read_packed, write_packed
@@ -216,7 +215,7 @@ class Killed(BaseException):
 
 def test_killed_at_every_step_of_saving(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Before and after everything that reaches the disk the old or the new checkpoint is found; the next save works."""
-    steps = {durable.os: ["fsync"], Path: ["replace", "unlink"], module.shutil: ["rmtree"]}
+    steps = {os: ["fsync"], Path: ["replace", "unlink"], module.shutil: ["rmtree"]}
 
     def interrupt(number: int) -> int:
         """Let the step with this number be the last; return how many there were."""
@@ -281,7 +280,7 @@ def test_data_reach_the_disk_before_their_names(tmp_path: Path, monkeypatch: pyt
         told.append("delete")
         unlink(self, missing_ok=missing_ok)
 
-    monkeypatch.setattr(durable.os, "fsync", tell_fsync)
+    monkeypatch.setattr(os, "fsync", tell_fsync)
     monkeypatch.setattr(Path, "replace", tell_replace)
     monkeypatch.setattr(Path, "unlink", tell_unlink)
     save(tmp_path, make(2.0), hosts=True)
@@ -296,7 +295,7 @@ def test_a_part_that_a_stopped_worker_leaves_later_is_not_read(tmp_path: Path) -
 
 
 def test_left_overs_of_a_killed_process_are_removed(tmp_path: Path) -> None:
-    left = tmp_path / f".{NAME}.1234567.partial"
+    left = tmp_path / f".{NAME}.{os.uname().nodename}-{2**22 + 1}.partial"  # no process has such a number
     left.write_bytes(b"x")
     save(tmp_path, make())
     assert names(tmp_path) == [NAME]

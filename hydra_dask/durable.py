@@ -1,0 +1,125 @@
+"""Files and folders, complete or absent also after a power failure: data reach the disk before their name does.
+
+Whatever is written passes through here, in this order: contents, name, folder of the name. So a file that vouches for
+others, written after them, is never on disk without them.
+"""
+
+import os
+import shutil
+import time
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from pathlib import Path
+from typing import BinaryIO
+
+FORGOTTEN = 86_400  # seconds after which nobody elsewhere is still writing a file
+SIDE_BY_SIDE = 16  # waits that a file system may answer together: sixteen take little longer than one
+
+
+def sync_file(path: Path) -> None:
+    """Wait until a file is on disk."""
+    with path.open("rb") as file:
+        os.fsync(file.fileno())
+
+
+def sync_folder(path: Path) -> None:
+    """Wait until the names in a folder are on disk, where the file system can do that."""
+    folder = os.open(path, os.O_RDONLY)
+    try:
+        with suppress(OSError):
+            os.fsync(folder)
+    finally:
+        os.close(folder)
+
+
+def sync_tree(path: Path) -> None:
+    """Wait until a folder with everything in it is on disk."""
+    files = [Path(root) / name for root, _, names in os.walk(path) for name in names]
+    folders = [Path(root) for root, _, _ in os.walk(path)]
+    with ThreadPoolExecutor(SIDE_BY_SIDE, "dtoken-sync") as pool:
+        for each in [pool.submit(sync_file, file) for file in files] + [pool.submit(sync_folder, f) for f in folders]:
+            each.result()
+
+
+def partial_of(path: Path) -> Path:
+    """The name under which ``path`` is written until it is complete; it says who writes."""
+    return path.with_name(f".{path.name}.{os.uname().nodename}-{os.getpid()}.partial")
+
+
+def remove_leftovers(folder: Path, name: str = "*") -> None:
+    """Remove what killed processes left of a file, or of all files of a folder, that they were writing."""
+    remove(leftover for leftover in folder.glob(f".{name}.*.partial") if _is_left(leftover))
+
+
+def _is_left(partial: Path) -> bool:
+    """Whether nobody writes it any more."""
+    host, _, process = partial.name.removesuffix(".partial").rpartition("-")
+    if not process.isdecimal() or not host.endswith(f".{os.uname().nodename}"):
+        with suppress(OSError):
+            return time.time() - partial.stat().st_mtime > FORGOTTEN
+        return False
+    return int(process) != os.getpid() and not lives(int(process))
+
+
+def lives(process: int) -> bool:
+    """Whether there is a process of this number on this machine."""
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except OSError:  # it is somebody else's
+        return True
+    return True
+
+
+def remove(paths: Iterable[Path]) -> None:
+    """Remove files and folders, as far as they are there."""
+    for path in paths:
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path, ignore_errors=True)
+        else:
+            path.unlink(missing_ok=True)
+
+
+def write_complete(path: Path, write: Callable[[BinaryIO], object], *, durable: bool = True) -> None:
+    """Let ``write`` fill a file, and put it in the place of ``path``; what killed processes left is removed.
+
+    What need not outlive the machine's next minute is not ``durable``: after a power failure it may be empty.
+    """
+    remove_leftovers(path.parent, path.name)
+    partial = partial_of(path)
+    try:
+        with partial.open("wb") as file:
+            write(file)
+            file.flush()
+            if durable:
+                os.fsync(file.fileno())
+        partial.replace(path)
+    except BaseException:
+        with suppress(OSError):
+            partial.unlink(missing_ok=True)
+        raise
+    if durable:
+        sync_folder(path.parent)
+
+
+def write_complete_folder(path: Path, write: Callable[[Path], object]) -> None:
+    """Let ``write`` make a folder, and put it in the place of ``path``.
+
+    Who is killed in between leaves the old one as ``.NAME.previous``.
+    """
+    remove_leftovers(path.parent, path.name)
+    partial, old = partial_of(path), path.with_name(f".{path.name}.previous")
+    try:
+        write(partial)
+        sync_tree(partial)
+        remove([old])
+        if path.exists():
+            path.rename(old)
+        partial.rename(path)
+    except BaseException:
+        remove([partial])
+        raise
+    sync_folder(path.parent)
+    remove([old])

@@ -33,7 +33,7 @@ from dtoken.session.prepare import Prepared, check_length, chosen, is_auto, kern
 from dtoken.session.result import Result
 from dtoken.session.viewer import Viewer
 from hydra_dask.allocator import give_back
-from hydra_dask.durable import remove_leftovers
+from hydra_dask.durable import remove_leftovers, sync_folder
 from hydra_dask.locks import Held, locked
 
 if TYPE_CHECKING:
@@ -119,6 +119,7 @@ def _only_process(directory: Path) -> Iterator[None]:
         try:
             with writing(directory / LOCK):
                 stack.enter_context(locked(directory / LOCK))
+                sync_folder(directory.parent)
         except Held as other:
             raise InputError(
                 f"{other.holder} is running in {directory}; wait for it, or use another directory"

@@ -28,7 +28,7 @@ class Disk:
         self._files: dict[Inode, bytes] = {}
         self._folders: dict[Inode, dict[str, Inode]] = {}
         self._kind: dict[Inode, bool] = {}  # whether it is a folder
-        self._lock = threading.RLock()
+        self._lock, self._failing = threading.RLock(), False
         for path in [root, *root.rglob("*")]:
             self._note(os.stat(path), path)
 
@@ -47,6 +47,14 @@ class Disk:
             path = Path(os.readlink(f"/proc/self/fd/{number}"))
             if path.is_relative_to(self.root):
                 self._note(os.fstat(number), path)
+
+    def fail(self, failed: Callable[["Disk"], None]) -> None:
+        """The power might fail now; what ``failed`` itself does is no part of the story."""
+        with self._lock:
+            if not self._failing:
+                self._failing = True
+                failed(self)
+                self._failing = False
 
     def left(self, target: Path, early: bool) -> None:
         """Write to ``target`` what a machine finds that starts again now."""
@@ -85,8 +93,7 @@ def watched(root: Path, monkeypatch: pytest.MonkeyPatch, failed: Callable[[Disk]
             found = original(*arguments, **options)
             if name == "fsync":
                 disk.secure(arguments[0])
-            with disk._lock:
-                failed(disk)
+            disk.fail(failed)
             return found
 
         return done

@@ -1,7 +1,6 @@
 """The power fails at every step that reaches the disk: what is there then is whole, and the work goes on from it."""
 
 import shutil
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +22,7 @@ SETTINGS: dict[str, Any] = {
     "nodes": 4,
     "algorithm": {"_target_": "tvr", "tokens": 2},
     "sigma": 0.1,
-    "stop": {"passes": None, "events": 3000},
+    "stop": {"passes": None, "events": 1500},
     "record": {"events": True},
     "checkpoint": {"every": 2},
     "threads": 1,
@@ -84,7 +83,7 @@ def test_records_vouch_for_what_is_there(tmp_path: Path, monkeypatch: pytest.Mon
     monkeypatch.setenv("DTOKEN_STORE", str(tmp_path / "stores"))
     root, copy, job = tmp_path / "sweep", tmp_path / "left", Job("id", 0, "0", [])
     (root / ".jobs").mkdir(parents=True)
-    expected = dtoken.run(**SETTINGS)
+    expected = dtoken.run(**SETTINGS, directory=tmp_path / "whole")
     manifest, told = Manifest(root, jobs=[job]), set()
     manifest.save()
 

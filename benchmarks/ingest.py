@@ -146,10 +146,11 @@ def read_shard(stores: Path, arrays: Path) -> dict[str, float]:
     import zarr
     from zarr.codecs import BloscCodec, Crc32cCodec
 
+    from dtoken.data.chunks import ARRAYS
     from dtoken.data.ingest import ingest
     from dtoken.data.partition import Partition
     from dtoken.data.rcv1_like import Rcv1Like
-    from dtoken.data.store import ARRAYS, ShardStore
+    from dtoken.data.store import ShardStore
 
     path = ingest(Rcv1Like(rows=NODE_ROWS), Partition(1), root=stores).path
     shard = ShardStore.open(path).shard(0)

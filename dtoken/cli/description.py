@@ -32,6 +32,7 @@ def _facts(this: Description) -> list[tuple[str, str]]:
     norms = f"{this.row_norm_min:.4g} to {this.row_norm_max:.4g}, root mean square {this.row_norm_rms:.4g}"
     return [
         ("store", f"{this.path}, {this.disk_bytes / 1e6:,.1f} MB"),
+        ("identity", this.digest),
         ("source", f"{origin}, first index {this.index_base}"),
         ("size", f"{this.rows:,} rows{dropped} x {this.features:,} features"),
         (

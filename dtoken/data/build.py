@@ -15,10 +15,10 @@ import numpy as np
 
 from dtoken.data.given import take_column
 from dtoken.data.labels import LabelCounts, LabelMap, Labels, decide
+from dtoken.data.meta import Meta
 from dtoken.data.partition import Partition
 from dtoken.data.rows import RowBlock, Source
 from dtoken.data.spool import NodeSpools, append_frame, read_frames
-from dtoken.data.store import Meta
 from dtoken.data.wrapped import add_column
 from dtoken.data.writer import Shard, ShardWriter, write_root
 from dtoken.errors import InputError
@@ -88,7 +88,7 @@ def build(source: Source, partition: Partition, labels: Labels, folder: Path, wa
         partition=partition.identity(),
         source=identity,
     )
-    write_root(store, meta)
+    write_root(store, meta, np.array([each for shard in shards for each in shard.checksums], np.uint32))
     return store
 
 

@@ -20,9 +20,10 @@ from pathlib import Path
 from dtoken.data.build import Watcher, build
 from dtoken.data.files import reason
 from dtoken.data.labels import Labels, check_labels
+from dtoken.data.meta import FORMAT_VERSION
 from dtoken.data.partition import Partition
 from dtoken.data.rows import Source
-from dtoken.data.store import FORMAT_VERSION, ShardStore
+from dtoken.data.store import ShardStore
 from dtoken.errors import InputError, RunError
 from hydra_dask.durable import sync_folder, sync_tree
 from hydra_dask.locks import locked

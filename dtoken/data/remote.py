@@ -14,13 +14,11 @@ from functools import cache
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-import google_crc32c
-
+from dtoken.data.chunks import REMEDY, DamagedStore, StoredArray
 from dtoken.data.files import ATTEMPTS, pause, reason
-from dtoken.data.store import CRC_BYTES, DamagedStore, ShardStore, StoredArray
+from dtoken.data.meta import CHECKSUMS, ROOT, attributes_of, read_root
+from dtoken.data.store import ShardStore
 from dtoken.errors import InputError, RunError
-
-ROOT = "zarr.json"
 
 
 def is_remote(location: str | os.PathLike[str] | None) -> bool:
@@ -72,6 +70,11 @@ def open_store(location: str | os.PathLike[str], scratch: Path | None = None) ->
         raise InputError(f"{error}; check data.store, the network and your credentials") from None
     if content is None:
         raise InputError(f"{url} is not a dtoken store: it has no {ROOT}; copy a store there, with all its files")
+    attributes = attributes_of(url, content)
+    listed = fetch(f"{url}/{CHECKSUMS}/c/0")
+    if listed is None:
+        raise DamagedStore(f"{url}/{CHECKSUMS}/c/0 is missing; copy the store again")
+    root = read_root(url, attributes, listed)
     # The name of the folder depends on the root, so another store at the same place never meets old chunks.
     digest = hashlib.sha256(url.encode() + content).hexdigest()[:16]
     folder = (scratch or default_scratch()) / digest / PurePosixPath(url).name
@@ -79,7 +82,7 @@ def open_store(location: str | os.PathLike[str], scratch: Path | None = None) ->
         _keep(folder / ROOT, content)
     except RunError as error:
         raise InputError(str(error)) from None
-    return RemoteStore(folder, ShardStore.open(folder).meta, url, scratch)
+    return RemoteStore(folder, root.meta, root.checksums, root.digest, url, scratch)
 
 
 @dataclass(frozen=True)
@@ -102,7 +105,7 @@ class RemoteStore(ShardStore):
     def array(self, node: int, name: str) -> StoredArray:
         """One array of a node, whose chunks are fetched when they are asked for."""
         local = super().array(node, name)
-        return RemoteArray(local.path, local.dtype, local.length, local.limit, f"{self.url}/nodes/{node}/{name}")
+        return RemoteArray(**vars(local), url=f"{self.url}/nodes/{node}/{name}")
 
 
 @dataclass(frozen=True)
@@ -119,8 +122,10 @@ class RemoteArray(StoredArray):
             content = fetch(url)
             if content is None:
                 raise DamagedStore(f"{url} is missing; copy the store again")
-            if google_crc32c.value(content[:-CRC_BYTES]) != int.from_bytes(content[-CRC_BYTES:], "little"):
-                raise DamagedStore(f"{url} is damaged: its checksum does not match; copy the store again")
+            try:
+                self.check(content, number, url)
+            except DamagedStore as error:
+                raise DamagedStore(f"{str(error).removesuffix(REMEDY)}; copy the store again") from None
             _keep(file, content)
         return file
 

@@ -18,8 +18,9 @@ from numba import types
 from numpy.typing import NDArray
 
 from dtoken.compiled import compiled
+from dtoken.data.chunks import DamagedStore
 from dtoken.data.files import ATTEMPTS, pause
-from dtoken.data.store import DamagedStore, ShardStore
+from dtoken.data.store import ShardStore
 
 ENTRY_BYTES = 12  # of data and indices together
 RUN_ENTRIES = 1 << 16  # at most so many entries are read at once: they are still in cache when they are checked

@@ -9,8 +9,9 @@ import google_crc32c
 import numpy as np
 from numpy.typing import NDArray
 
+from dtoken.data.chunks import ARRAYS, CRC_BYTES, ArrayKind, StoredArray, array_metadata
+from dtoken.data.meta import CHECKSUMS, Checksums, Meta
 from dtoken.data.rows import RowBlock
-from dtoken.data.store import ARRAYS, ArrayKind, Meta, StoredArray
 
 ARRAY_ATTRIBUTES = {"encoding-type": "array", "encoding-version": "0.2.0"}
 
@@ -26,7 +27,7 @@ class _ArrayWriter:
         self._limit = limit
         self._chunk = np.empty(0, kind.dtype)  # grows to the limit: most arrays of many small nodes never need that
         self._filled = 0
-        self._written = 0
+        self._checksums: list[int] = []
 
     def append(self, values: NDArray[Any]) -> None:
         while len(values):
@@ -46,32 +47,35 @@ class _ArrayWriter:
             wider[: self._filled] = self._chunk[: self._filled]
             self._chunk = wider
 
-    def close(self) -> None:
-        length = self._written * self._limit + self._filled
-        chunk = StoredArray(self._folder, self._chunk.dtype, length, self._limit).chunk
+    def close(self) -> list[int]:
+        """Write the last chunk and the metadata; the checksums of all chunks."""
+        length = len(self._checksums) * self._limit + self._filled
+        chunk = max(1, min(length, self._limit))
         if length:
             self._make_room(chunk)
             self._chunk[self._filled : chunk] = self._chunk.dtype.type(self._kind.fill_value)
             self._write(self._chunk[:chunk])
         (self._folder / "zarr.json").write_bytes(_array_metadata(self._kind, length, self._limit))
+        return self._checksums
 
     def _write(self, chunk: NDArray[Any]) -> None:
-        write_chunk(self._folder / "c" / str(self._written), chunk)
-        self._written += 1
+        self._checksums.append(write_chunk(self._folder / "c" / str(len(self._checksums)), chunk))
 
 
-def write_chunk(path: Path, chunk: NDArray[Any]) -> None:
-    """Write the bytes of a chunk, and their checksum."""
+def write_chunk(path: Path, chunk: NDArray[Any]) -> int:
+    """Write the bytes of a chunk, and their checksum, which is returned."""
     body = np.ascontiguousarray(chunk, chunk.dtype.newbyteorder("<")).ravel()
+    checksum = int(google_crc32c.value(body))
     with open(path, "wb") as file:
         file.write(body.data)
-        file.write(int(google_crc32c.value(body)).to_bytes(4, "little"))
+        file.write(checksum.to_bytes(CRC_BYTES, "little"))
+    return checksum
 
 
 @lru_cache(4096)
 def _array_metadata(kind: ArrayKind, length: int, limit: int) -> bytes:
     """The ``zarr.json`` of an array; many nodes have arrays of the same length."""
-    array = StoredArray(Path(), np.dtype(kind.dtype), length, limit)
+    array = StoredArray(Path(), np.dtype(kind.dtype), length, limit, np.empty(0, np.uint32))
     return encoded(array.metadata(ARRAY_ATTRIBUTES, kind.fill_value))
 
 
@@ -81,6 +85,7 @@ class Shard(NamedTuple):
     rows: int
     nonzeros: int
     positives: int  # rows with a positive label
+    checksums: tuple[int, ...] = ()  # of all chunks, array by array
 
 
 class ShardWriter:
@@ -103,23 +108,30 @@ class ShardWriter:
         self._arrays["X/indices"].append(block.indices)
         self._arrays["X/indptr"].append(block.indptr[1:] + self._written.nonzeros)
         self._arrays["y"].append(block.y)
-        rows, nonzeros, positives = self._written
+        rows, nonzeros, positives, _ = self._written
         positives += int(np.count_nonzero(block.y > 0))
         self._written = Shard(rows + block.rows, nonzeros + len(block.data), positives)
 
     def close(self) -> Shard:
         """Write the last chunks and the metadata; return what was written."""
-        for array in self._arrays.values():
-            array.close()
+        checksums = [checksum for array in self._arrays.values() for checksum in array.close()]
         write_metadata(self._folder / "X", group(matrix_attributes(self._written.rows, self._features)))
         write_metadata(self._folder, group({}))
-        return self._written
+        return self._written._replace(checksums=tuple(checksums))
 
 
-def write_root(root: Path, meta: Meta) -> None:
-    """Write the groups above the nodes; the root comes last, because it makes the folder a store."""
+def write_root(root: Path, meta: Meta, checksums: Checksums) -> None:
+    """Write the list of checksums and the groups above the nodes; the root makes the folder a store, and comes last."""
+    (root / CHECKSUMS / "c").mkdir(parents=True)
+    write_chunk(root / CHECKSUMS / "c" / "0", checksums)
+    write_metadata(root / CHECKSUMS, list_metadata(checksums))
     write_metadata(root / "nodes", group({}))
-    write_metadata(root, group(meta.attributes()))
+    write_metadata(root, group(meta.attributes(checksums)))
+
+
+def list_metadata(checksums: Checksums) -> dict[str, Any]:
+    """The ``zarr.json`` of the list of checksums, a single chunk."""
+    return array_metadata(checksums.shape, checksums.shape, checksums.dtype, ARRAY_ATTRIBUTES, 0)
 
 
 def matrix_attributes(rows: int, features: int) -> dict[str, Any]:

@@ -18,6 +18,7 @@ class Description:
     """Size, labels, rows, smoothness and condition numbers of a store."""
 
     path: str
+    digest: str  # the identity of the store
     source: dict[str, Any]
     partition: dict[str, Any]
     nodes: int
@@ -80,6 +81,7 @@ def describe(
     largest_batch = float(batch_smoothness(problem).max())
     return Description(
         path=str(store.path),
+        digest=store.digest,
         source=meta.source,
         partition=meta.partition,
         nodes=meta.n,

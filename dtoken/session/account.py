@@ -38,6 +38,7 @@ class Account:
             "data": {
                 "key": prepared.store.path.name,
                 "path": str(prepared.store.path),
+                "digest": prepared.store.digest,
                 "nodes": meta.n,
                 "features": meta.d,
                 "rows": meta.rows,

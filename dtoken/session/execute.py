@@ -229,7 +229,7 @@ def _watch(
 
 def _identity(prepared: Prepared) -> str:
     """Which run a checkpoint belongs to."""
-    content: dict[str, Any] = {"settings": prepared.settings.identity(), "data": prepared.store.path.name}
+    content: dict[str, Any] = {"settings": prepared.settings.identity(), "data": prepared.store.digest}
     if prepared.experiment.problem.loss.digest:
         content["loss"] = prepared.experiment.problem.loss.key
     if prepared.choice:

@@ -4,14 +4,15 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path
 
-import google_crc32c
 import numpy as np
 import pytest
 
 from dtoken.cli.data import main
 from dtoken.data import build
-from dtoken.data.store import ARRAYS, DamagedStore, ShardStore
+from dtoken.data.chunks import ARRAYS, DamagedStore
+from dtoken.data.store import ShardStore
 from dtoken.data.verify import verify
+from tests.data.forge import rewrite, seal
 
 
 @pytest.fixture
@@ -108,30 +109,93 @@ def test_a_missing_node_is_named_file_by_file(store: ShardStore) -> None:
     assert {fault.removesuffix(" is missing") for fault in verify(store)} == files
 
 
-def test_contents_that_were_written_wrong(store: ShardStore) -> None:
-    """A correct checksum over impossible values: the fault of another program."""
+FORGED = [  # array, place in its first chunk, value, what is wrong, whether a run could not survive it
+    ("X/indices", 1, 12, "X/indices leaves the range 0..11", True),
+    ("X/indices", 1, -1, "X/indices leaves the range 0..11", True),
+    ("X/indices", 1, -(2**31), "X/indices leaves the range 0..11", True),
+    ("X/indices", 1, 0, "X/indices does not increase inside a row", False),
+    ("X/data", 1, np.inf, "X/data holds a value that is not finite", False),
+    ("X/indptr", 0, 1, "X/indptr begins with 1 instead of 0", True),
+    ("X/indptr", 2, 2**40, "X/indptr decreases", True),
+    ("X/indptr", 3, -5, "X/indptr decreases", True),
+    ("y", 1, 0.5, "y holds a label other than -1 and +1", True),
+    ("y", 1, np.nan, "y holds a label other than -1 and +1", True),
+]
 
-    def rewrite(name: str, value: float) -> None:
-        array = store.array(1, name)
-        content = array.read_chunk(0).copy()
-        full = np.frombuffer(array.chunk_path(0).read_bytes()[:-4], array.dtype).copy()
-        full[: len(content)] = content
-        full[1] = value
-        body = full.tobytes()
-        array.chunk_path(0).write_bytes(body + int(google_crc32c.value(body)).to_bytes(4, "little"))
 
-    kept = {file: file.read_bytes() for file in store.path.rglob("c/*")}
-    for name, value, fault in (
-        ("X/indices", 12, "X/indices leaves the range 0..11"),
-        ("X/indices", -1, "X/indices leaves the range 0..11"),
-        ("X/data", np.inf, "X/data holds a value that is not finite"),
-        ("y", 0.5, "y holds a label other than -1 and +1"),
-    ):
-        rewrite(name, value)
-        assert verify(store) == [f"{store.path}/nodes/1/{fault}"]
-        for file, content in kept.items():
-            file.write_bytes(content)
-    assert verify(store) == []
+@pytest.mark.parametrize(("name", "place", "value", "fault", "refused"), FORGED)
+def test_contents_that_were_written_wrong(
+    store: ShardStore, name: str, place: int, value: float, fault: str, refused: bool
+) -> None:
+    """Correct checksums over impossible values: the fault of another program, or an attack."""
+    rewrite(store, 1, name, 0, {place: value})
+    seal(store)
+    forged = ShardStore.open(store.path)
+    assert verify(forged) == [f"{store.path}/nodes/1/{fault}"]
+    if refused:
+        for read in (lambda: forged.shard(1), lambda: list(forged.blocks(1))):
+            with pytest.raises(DamagedStore, match=fault.split(" ")[0]):
+                read()
+
+
+def test_rows_that_do_not_end_with_the_entries(store: ShardStore) -> None:
+    array = store.array(1, "X/indptr")
+    last = array.length - 1 - (array.chunks - 1) * array.chunk
+    entries = store.node_nonzeros[1]
+    for value in (entries - 1, entries + 1):
+        rewrite(store, 1, "X/indptr", array.chunks - 1, {last: value})
+        seal(store)
+        forged = ShardStore.open(store.path)
+        said = f"X/indptr ends with {value}, but there are {entries} entries"
+        assert verify(forged) == [f"{store.path}/nodes/1/{said}"]
+        with pytest.raises(DamagedStore, match="X/indptr ends with"):
+            list(forged.blocks(1))
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"d": 0},
+        {"d": 2**31},
+        {"d": -1},
+        {"d": "12"},
+        {"n": 4},
+        {"n": 2**62},
+        {"rows": 7},
+        {"nonzeros": 10**30},
+        {"node_rows": [17, 17, 0]},
+        {"node_rows": "abc"},
+        {"node_rows": [17.0, 17, 16]},
+        {"node_nonzeros": None},
+        {"chunk_entries": 0},
+        {"chunk_rows": True},
+        {"chunk_rows": 2**20},
+        {"more": 1},
+        {"source": 7},
+        {"partition": None},
+    ],
+    ids=str,
+)
+def test_impossible_attributes_are_refused(store: ShardStore, changed: dict[str, object]) -> None:
+    seal(store, **changed)
+    with pytest.raises(DamagedStore, match=r"zarr\.json is damaged: "):
+        ShardStore.open(store.path)
+
+
+def test_labels_that_were_counted_wrong(store: ShardStore) -> None:
+    counts = list(store.meta.node_positives)
+    seal(store, node_positives=[counts[0] + 1, *counts[1:]])
+    (fault,) = verify(ShardStore.open(store.path))
+    said = f"{counts[0]} positive labels, but node_positives says {counts[0] + 1}"
+    assert fault == f"{store.path}/nodes/0/y has {said}"
+
+
+def test_what_does_not_belong_to_the_store_is_named(store: ShardStore) -> None:
+    (store.path / "nodes/3").mkdir()
+    (store.path / "nodes/1/X/data/c/99").write_bytes(b"x")
+    assert verify(store) == [
+        f"{store.path}/nodes/{each} does not belong to the store" for each in ("3", "1/X/data/c/99")
+    ]
 
 
 def test_a_damaged_root_stops_verify_and_inspect(store: ShardStore, capsys: pytest.CaptureFixture[str]) -> None:
@@ -140,5 +204,5 @@ def test_a_damaged_root_stops_verify_and_inspect(store: ShardStore, capsys: pyte
     file.write_text(file.read_text().replace(rows, fewer))
     for command in ("verify", "inspect"):
         assert main([command, str(store.path)]) == 1
-        fault = f"{file} is damaged: its checksum does not match; delete the store and ingest again"
+        fault = f"{file} is damaged: its digest does not match; delete the store and ingest again"
         assert capsys.readouterr().err == f"{fault}.\n"

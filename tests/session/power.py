@@ -1,8 +1,8 @@
 """A disk that forgets what was not flushed: what is left of a folder when the power fails at any moment.
 
-It notes what every ``fsync`` secures: the content of a file, or the names in a folder. Between that and the moment of the
-failure the file system is free to keep any part. Two extremes stand for all of it: ``late``, only flushed names are there;
-``early``, every name is there at once, and a file whose content was not flushed is empty.
+It notes what every ``fsync`` secures: the content of a file, or the names in a folder. Between that and the moment of
+the failure the file system is free to keep any part. Two extremes stand for all of it: ``late``, only flushed names are
+there; ``early``, every name is there at once, and a file whose content was not flushed is empty.
 """
 
 import os

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dtoken.data.store import array_metadata
+from dtoken.data.chunks import array_metadata
 from dtoken.data.writer import group, write_chunk, write_metadata
 
 Arrays = dict[str, NDArray[Any]]

@@ -18,10 +18,11 @@ import dtoken
 from dtoken.algorithms import METHODS, method_class
 from dtoken.algorithms.contract import Origin
 from dtoken.algorithms.tvr import TVR
+from dtoken.data.chunks import DamagedStore
 from dtoken.data.ingest import ingest
 from dtoken.data.partition import Partition
 from dtoken.data.rcv1_like import Rcv1Like
-from dtoken.data.store import DamagedStore, ShardStore
+from dtoken.data.store import ShardStore
 from dtoken.engine.dask import worker
 from dtoken.engine.dask.driver import DaskEngine
 from dtoken.engine.dask.greeting import HELLO

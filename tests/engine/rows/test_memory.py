@@ -19,8 +19,8 @@ from dtoken.algorithms.tvr import TVR
 from dtoken.algorithms.walkman import Walkman
 from dtoken.cli.dry_run import dry_run
 from dtoken.config.settings import make_settings
+from dtoken.data.chunks import DamagedStore
 from dtoken.data.row_files import ENTRY_BYTES
-from dtoken.data.store import DamagedStore
 from dtoken.engine.rows import memory
 from dtoken.engine.rows.memory import MemoryNeed, memory_need, parse_memory
 from dtoken.engine.settings import LocalSettings

@@ -24,11 +24,11 @@ from dtoken.algorithms.tavr import TAVR
 from dtoken.algorithms.token import Token
 from dtoken.algorithms.tvr import TVR
 from dtoken.algorithms.walkman import Walkman
-from dtoken.data import build, row_files
-from dtoken.data import store as store_module
+from dtoken.data import build, chunks, row_files
+from dtoken.data.chunks import DamagedStore
 from dtoken.data.ingest import ingest
 from dtoken.data.partition import Partition
-from dtoken.data.store import DamagedStore, ShardStore
+from dtoken.data.store import ShardStore
 from dtoken.engine.local import LocalEngine
 from dtoken.engine.rows import row_cache
 from dtoken.engine.rows.memory import Room
@@ -75,7 +75,7 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ShardStore]:
 
 @pytest.fixture(autouse=True)
 def short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (row_files, store_module):
+    for module in (row_files, chunks):
         monkeypatch.setattr(module, "pause", lambda attempt: None)
 
 

@@ -1,0 +1,215 @@
+"""Three hundred random damages of a store: each is found by verify and by whoever reads it, or changes nothing."""
+
+import json
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import dtoken
+from dtoken.data import build
+from dtoken.data.chunks import DamagedStore
+from dtoken.data.ingest import ingest
+from dtoken.data.partition import Partition
+from dtoken.data.store import ShardStore
+from dtoken.data.synthetic import Synthetic
+from dtoken.data.verify import verify
+from dtoken.errors import InputError, RunError
+
+DAMAGES = 300
+RUNS_EVERY = 10  # of them a whole run meets
+DATA = {"rows": 36, "features": 5, "density": 0.5}
+SETTINGS: dict[str, Any] = {
+    "nodes": 3,
+    "algorithm": {"_target_": "tvr", "tokens": 2},
+    "sigma": 0.1,
+    "stop": {"passes": 1},
+    "threads": 1,
+}
+
+Rng = np.random.Generator
+Damage = Callable[[Path, Path, Rng], None]  # of a store, given another one
+
+
+def pick(root: Path, rng: Rng, pattern: str = "c/*") -> Path:
+    files = sorted(file for file in root.rglob(pattern) if file.is_file())
+    return files[rng.integers(len(files))]
+
+
+def sibling(file: Path, root: Path, rng: Rng) -> Path:
+    """Another chunk of the same size, of any node."""
+    same = [each for each in sorted(root.rglob("c/*")) if each.stat().st_size == file.stat().st_size and each != file]
+    return same[rng.integers(len(same))] if same else file
+
+
+def flip(store: Path, other: Path, rng: Rng) -> None:
+    file = pick(store, rng, "*")
+    content = bytearray(file.read_bytes())
+    content[rng.integers(len(content))] ^= 1 << rng.integers(8)
+    file.write_bytes(content)
+
+
+def truncate(store: Path, other: Path, rng: Rng) -> None:
+    file = pick(store, rng, "*")
+    os.truncate(file, rng.integers(file.stat().st_size))
+
+
+def extend(store: Path, other: Path, rng: Rng) -> None:
+    file = pick(store, rng, "*")
+    file.write_bytes(file.read_bytes() + rng.bytes(int(rng.integers(1, 9))))
+
+
+def delete(store: Path, other: Path, rng: Rng) -> None:
+    pick(store, rng, "*").unlink()
+
+
+def zero(store: Path, other: Path, rng: Rng) -> None:
+    file = pick(store, rng)
+    file.write_bytes(bytes(file.stat().st_size))
+
+
+def swap(store: Path, other: Path, rng: Rng) -> None:
+    first = pick(store, rng)
+    second = sibling(first, store, rng)
+    contents = first.read_bytes(), second.read_bytes()
+    second.write_bytes(contents[0])
+    first.write_bytes(contents[1])
+
+
+def swap_inside_an_array(store: Path, other: Path, rng: Rng) -> None:
+    first = pick(store / "nodes" / str(rng.integers(3)) / "X", rng)
+    second = sibling(first, first.parent, rng)
+    contents = first.read_bytes(), second.read_bytes()
+    second.write_bytes(contents[0])
+    first.write_bytes(contents[1])
+
+
+def copy(store: Path, other: Path, rng: Rng) -> None:
+    file = pick(store, rng)
+    file.write_bytes(sibling(file, store, rng).read_bytes())
+
+
+def chunk_of_another_store(store: Path, other: Path, rng: Rng) -> None:
+    file = pick(store, rng)
+    stranger = other / file.relative_to(store)
+    if stranger.exists():
+        file.write_bytes(stranger.read_bytes())
+
+
+def node_of_another_store(store: Path, other: Path, rng: Rng) -> None:
+    node = str(rng.integers(3))
+    shutil.rmtree(store / "nodes" / node)
+    shutil.copytree(other / "nodes" / node, store / "nodes" / node)
+
+
+def swap_nodes(store: Path, other: Path, rng: Rng) -> None:
+    first, second = (store / "nodes" / str(node) for node in rng.permutation(3)[:2])
+    first.rename(store / "aside")
+    second.rename(first)
+    (store / "aside").rename(second)
+
+
+def root_of_another_store(store: Path, other: Path, rng: Rng) -> None:
+    for name in [["zarr.json"], ["checksums/c/0"], ["zarr.json", "checksums/c/0"]][rng.integers(3)]:
+        shutil.copy(other / name, store / name)
+
+
+def attribute(store: Path, other: Path, rng: Rng) -> None:
+    file = pick(store, rng, "zarr.json")
+    content = json.loads(file.read_text())
+    named = content["attributes"]
+    key = rng.choice([*named, "new"])
+    named[key] = [0, -1, None, 7, [], "text"][rng.integers(6)]
+    file.write_text(json.dumps(content, indent=1))
+
+
+def number_in_metadata(store: Path, other: Path, rng: Rng) -> None:
+    file = pick(store, rng, "zarr.json")
+    text = file.read_text()
+    places = [place for place, letter in enumerate(text) if letter.isdecimal()]
+    place = places[rng.integers(len(places))]
+    file.write_text(text[:place] + str((int(text[place]) + 1) % 10) + text[place + 1 :])
+
+
+KINDS: list[Damage] = [
+    flip,
+    truncate,
+    extend,
+    delete,
+    zero,
+    swap,
+    swap_inside_an_array,
+    copy,
+    chunk_of_another_store,
+    node_of_another_store,
+    swap_nodes,
+    root_of_another_store,
+    attribute,
+    number_in_metadata,
+]
+
+
+def contents(path: Path) -> dict[str, bytes]:
+    return {str(file.relative_to(path)): file.read_bytes() for file in path.rglob("*") if file.is_file()}
+
+
+def restore(path: Path, before: dict[str, bytes]) -> None:
+    now = contents(path)
+    for name, content in before.items():
+        if now.pop(name, None) != content:
+            (path / name).parent.mkdir(parents=True, exist_ok=True)
+            (path / name).write_bytes(content)
+    for name in now:
+        (path / name).unlink()
+
+
+def rows(path: Path) -> list[bytes]:
+    store = ShardStore.open(path)
+    return [array.tobytes() for node in range(store.n) for block in store.blocks(node) for array in block]
+
+
+def faults(path: Path) -> list[str]:
+    try:
+        return verify(ShardStore.open(path))
+    except (DamagedStore, InputError) as error:
+        return [str(error)]
+
+
+def test_every_damage_is_found_or_harmless(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(build, "CHUNK_ENTRIES", 16)
+    monkeypatch.setattr(build, "CHUNK_ROWS", 7)
+    seed = int(os.environ.get("DTOKEN_DAMAGE_SEED", np.random.SeedSequence().generate_state(1)[0]))
+    print(f"DTOKEN_DAMAGE_SEED={seed}")
+    path, other = (ingest(Synthetic(**DATA, seed=s), Partition(3), root=tmp_path / "stores").path for s in (0, 1))
+    source = {"kind": "synthetic", "store": str(tmp_path / "stores"), **DATA}
+    expected = dtoken.run(data=source, **SETTINGS)
+    before, good = contents(path), rows(path)
+    harmless = silent = 0
+    for number in range(DAMAGES):
+        rng = np.random.default_rng([seed, number])
+        damage = KINDS[number % len(KINDS)]
+        damage(path, other, rng)
+        about = f"damage {number}: {damage.__name__}"
+        same = contents(path) == before  # the chunks that were swapped are equal
+        assert bool(faults(path)) != same, about
+        harmless += same
+        try:
+            assert rows(path) == good, about  # what was damaged is no part of what a run reads
+            silent += 1
+            refused = False
+        except (DamagedStore, InputError):
+            refused = True
+        if number % RUNS_EVERY == 0:
+            try:
+                assert dtoken.run(data=source, **SETTINGS).tokens.tobytes() == expected.tokens.tobytes(), about
+            except (InputError, RunError):
+                assert refused, about
+            else:
+                assert not refused, about
+        restore(path, before)
+    assert harmless < DAMAGES / 10
+    assert silent < DAMAGES / 2

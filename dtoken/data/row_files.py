@@ -65,6 +65,7 @@ class RowFiles:
         self._chunk = np.array([array.chunk for array in arrays], np.int64)
         self._first = np.cumsum([0] + [array.chunks for array in arrays])
         self._handles = np.full((2, self._first[-1]), -1, np.int32)
+        self._places = (self._chunk, self._first, self._handles, store.d)
         self._open: dict[int, None] = {}  # chunks with open files, the longest unused first
         # two files each, and half of what a process may open is for others
         self._most = max(2, resource.getrlimit(resource.RLIMIT_NOFILE)[0] // 4)
@@ -117,7 +118,7 @@ class RowFiles:
             """Numbers of the spans that could not be read."""
             start, stop = bounds
             failed = []
-            while (start := _read(spans, start, stop, self._chunk, self._first, self._handles, data, indices)) < stop:
+            while (start := _read(spans, start, stop, *self._places, data, indices)) < stop:
                 failed.append(start)
                 start += 1
             return failed
@@ -135,7 +136,7 @@ class RowFiles:
             pause(attempt)
             for chunk in range(first, last + 1):
                 self._reopen(chunk)
-            if _read(span, 0, 1, self._chunk, self._first, self._handles, data, indices) == 1:
+            if _read(span, 0, 1, *self._places, data, indices) == 1:
                 return
         place = int(span.node[0])
         for chunk in range(first, last + 1):
@@ -199,6 +200,15 @@ def digest_of(shares: np.uint64, size: int) -> np.uint32:
 
 
 @compiled
+def _within(indices: NDArray[np.uint32], d: int) -> bool:
+    """Whether all indices are below d: whatever happened to the file, compiled steps stay inside their arrays."""
+    largest = np.uint32(0)
+    for index in indices:
+        largest = max(largest, index)
+    return bool(len(indices) == 0 or largest < d)
+
+
+@compiled
 def _read_entries(handle: int, array: Any, width: int, at: int, count: int, target: int) -> bool:
     """Read entries of one file, whatever portions the system gives them in."""
     done = 0
@@ -213,7 +223,7 @@ def _read_entries(handle: int, array: Any, width: int, at: int, count: int, targ
 
 @compiled
 def _read(
-    spans: Any, start: int, stop: int, chunk_size: Any, first_chunk: Any, handles: Any, data: Any, indices: Any
+    spans: Any, start: int, stop: int, chunk_size: Any, first_chunk: Any, handles: Any, d: int, data: Any, indices: Any
 ) -> int:
     """Read the spans from ``start`` on; return the first that failed, or ``stop``."""
     bits = data.view(np.uint64)
@@ -244,5 +254,7 @@ def _read(
             low, high = spans.target[span], spans.target[span] + spans.size[span]
             if digest_of(digest_part(bits, indices, low, high, 0), high - low) != spans.digest[span]:
                 return span
+        if not _within(indices[spans.target[start] : spans.target[start] + total], d):
+            return start
         start = end
     return stop

@@ -9,7 +9,17 @@ from typing import Any
 from dtoken.config.values import plain
 from dtoken.engine.loop.recorder import Record
 from dtoken.engine.loop.run import Outcome
-from dtoken.session.files import DIVERGED, DONE, FAILED, RUNNING, write_result, write_summary, write_trajectory
+from dtoken.session.files import (
+    DIVERGED,
+    DONE,
+    FAILED,
+    RESULT,
+    RUNNING,
+    TRAJECTORY,
+    write_result,
+    write_summary,
+    write_trajectory,
+)
 from dtoken.session.prepare import Prepared
 from dtoken.session.provenance import now, provenance
 from dtoken.session.result import Result
@@ -25,6 +35,7 @@ class Account:
     def __init__(self, prepared: Prepared, directory: Path | None) -> None:
         self._directory, self._started = directory, now()
         self._load = os.getloadavg()[0]
+        self._files: dict[str, str] = {}  # digests of what the summary vouches for
         self.adopt(prepared)
 
     def adopt(self, prepared: Prepared) -> None:
@@ -76,7 +87,8 @@ class Account:
         content["provenance"] = {**self._head["provenance"], "ended": None if status == RUNNING else now()}
         if self._directory is not None:
             if records:
-                write_trajectory(self._directory, records)
+                self._files[TRAJECTORY] = write_trajectory(self._directory, records)
+            content["files"] = self._files
             write_summary(self._directory, content)  # the last file: what it says of the others is true
         return content
 
@@ -90,7 +102,7 @@ class Account:
     def finish(self, outcome: Outcome) -> Result:
         """Write everything; the result."""
         if self._directory is not None:
-            write_result(self._directory, outcome.models, outcome.margins)
+            self._files[RESULT] = write_result(self._directory, outcome.models, outcome.margins)
         status = DONE
         if outcome.failure:
             status = DIVERGED if outcome.diverged else FAILED

@@ -1,6 +1,7 @@
 """The run directory: what a run leaves (trajectory.parquet, summary.json, result.zarr), complete or absent."""
 
 import hashlib
+import io
 import json
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -12,7 +13,7 @@ import numpy as np
 from dtoken.algorithms.contract import Models, Vector
 from dtoken.config.settings import FREE, Settings, flat
 from dtoken.config.values import show
-from dtoken.data.files import writing
+from dtoken.data.files import reason, writing
 from dtoken.engine.loop.arrays import read_arrays, write_arrays
 from dtoken.engine.loop.recorder import Record, columns_of
 from dtoken.engine.loop.run import is_accurate
@@ -30,25 +31,36 @@ def write_file(path: Path, write: Callable[[BinaryIO], object], *, durable: bool
         write_complete(path, write, durable=durable)
 
 
-def write_trajectory(directory: Path, records: Sequence[Record]) -> None:
-    """Write ``trajectory.parquet``, one row per record point."""
+def write_trajectory(directory: Path, records: Sequence[Record]) -> str:
+    """Write ``trajectory.parquet``, one row per record point; its digest."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     names = columns_of(records)
     columns = [np.array([getattr(record, name) for record in records]) for name in names]
     table = pa.Table.from_arrays([arrow_array(column) for column in columns], names)
-    write_file(directory / TRAJECTORY, lambda file: pq.write_table(table, file, write_page_checksum=True))
+    content = io.BytesIO()
+    pq.write_table(table, content, write_page_checksum=True)
+    write_file(directory / TRAJECTORY, lambda file: file.write(content.getbuffer()))
+    return hashlib.sha256(content.getbuffer()).hexdigest()
 
 
 def read_records(directory: Path) -> list[Record]:
     """Read ``trajectory.parquet``."""
     import pyarrow.parquet as pq
 
+    path = directory / TRAJECTORY
     try:
-        return [Record(**row) for row in pq.read_table(directory / TRAJECTORY).to_pylist()]
-    except (OSError, ValueError, TypeError):
-        raise InputError(f"{directory / TRAJECTORY} is missing or damaged; use another directory") from None
+        content = path.read_bytes()
+        listed = listed_digest(directory, TRAJECTORY)
+        if listed is not None and hashlib.sha256(content).hexdigest() != listed:
+            raise ValueError
+        table = pq.read_table(io.BytesIO(content), page_checksum_verification=True)
+        return [Record(**row) for row in table.to_pylist()]
+    except OSError as error:
+        raise InputError(f"{path} cannot be read: {reason(error)}; use another directory") from None
+    except (ValueError, TypeError):
+        raise InputError(f"{path} is missing or damaged; use another directory") from None
 
 
 def write_memory(directory: Path, samples: Sequence[tuple[float, int]], budget: int) -> None:
@@ -62,13 +74,15 @@ def write_memory(directory: Path, samples: Sequence[tuple[float, int]], budget: 
     write_file(directory / MEMORY, lambda file: pq.write_table(table, file, write_page_checksum=True))
 
 
-def write_result(directory: Path, models: Models, margins: Vector | None = None) -> None:
-    """Write ``result.zarr``: the final models of tokens and nodes, the estimate, and the margins, if there are some."""
+def write_result(directory: Path, models: Models, margins: Vector | None = None) -> str:
+    """Write ``result.zarr``: final models of tokens and nodes, the estimate, margins if there are some; its digest."""
     arrays = {"tokens": models.tokens, "nodes": models.nodes, "theta": final_model(models)}
     if margins is not None:
         arrays["margins"] = margins
+    digests: list[str] = []
     with writing(directory / RESULT):
-        write_complete_folder(directory / RESULT, lambda folder: write_arrays(folder, arrays))
+        write_complete_folder(directory / RESULT, lambda folder: digests.append(write_arrays(folder, arrays)))
+    return digests[0]
 
 
 def read_result(directory: Path) -> dict[str, Any]:
@@ -76,7 +90,7 @@ def read_result(directory: Path) -> dict[str, Any]:
     if not (directory / RESULT).is_dir():
         raise InputError(f"{directory} does not hold a finished run: it has no {RESULT}")
     try:
-        return read_arrays(directory / RESULT)
+        return read_arrays(directory / RESULT, listed_digest(directory, RESULT))
     except Exception as error:  # zarr and its codecs raise many kinds
         raise InputError(f"{directory / RESULT} is damaged ({error}); run it again") from error
 
@@ -101,6 +115,12 @@ def load_summary(directory: Path) -> dict[str, Any] | None:
     except (OSError, ValueError, KeyError, TypeError):
         raise InputError(f"{directory / SUMMARY} is damaged; delete it, or use another directory") from None
     return summary
+
+
+def listed_digest(directory: Path, name: str) -> str | None:
+    """The digest that the summary has of another file; None: it tells of none."""
+    digest: str | None = ((load_summary(directory) or {}).get("files") or {}).get(name)
+    return digest
 
 
 def final_model(models: Models) -> Any:

@@ -1,6 +1,5 @@
 """The result of a run, as Python has it."""
 
-import json
 from dataclasses import dataclass
 from functools import cached_property
 from html import escape
@@ -13,7 +12,7 @@ from numpy.typing import NDArray
 from dtoken.algorithms.contract import Models
 from dtoken.engine.loop.recorder import Record, columns_of
 from dtoken.errors import InputError
-from dtoken.session.files import RESULT, SUMMARY, TRAJECTORY, final_model, read_records
+from dtoken.session.files import RESULT, SUMMARY, TRAJECTORY, final_model, load_summary, read_records, read_result
 from dtoken.text import figure
 
 if TYPE_CHECKING:
@@ -60,15 +59,12 @@ class Result:
         >>> Result.load("outputs/2026-11-16/10-12-03").summary["status"]  # doctest: +SKIP
         'done'
         """
-        import zarr
-
         directory = Path(directory)
         for name in (SUMMARY, TRAJECTORY, RESULT):
             if not (directory / name).exists():
                 raise InputError(f"{directory} does not hold a finished run: it has no {name}")
-        group = zarr.open_group(directory / RESULT, mode="r", zarr_format=3)
-        theta, tokens, nodes = (np.asarray(group[name]) for name in ("theta", "tokens", "nodes"))
-        summary = json.loads((directory / SUMMARY).read_text(encoding="utf-8"))
+        summary, arrays = load_summary(directory) or {}, read_result(directory)
+        theta, tokens, nodes = (arrays[name] for name in ("theta", "tokens", "nodes"))
         return cls(read_records(directory), summary, theta, tokens, nodes, directory)
 
     def __repr__(self) -> str:

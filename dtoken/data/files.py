@@ -6,14 +6,15 @@ import lzma
 import stat
 import time
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Self
+from typing import IO, Any, Self
 
 from dtoken.errors import InputError, RunError
 
 _MAGIC = {b"\x1f\x8b": "gz", b"BZh": "bz2", b"\xfd7zXZ\x00": "xz"}
+READ_BYTES = 1 << 16
 _UNSUPPORTED = {
     b"\x28\xb5\x2f\xfd": "zstd",
     b"PK\x03\x04": "zip",
@@ -68,14 +69,14 @@ class TextStream:
         self._raw: IO[bytes] = open(path, "rb")  # noqa: SIM115 -- closed by __exit__
         self._text = self._open()
 
-    def _open(self) -> IO[bytes] | gzip.GzipFile:
+    def _open(self) -> "IO[bytes] | gzip.GzipFile | _Streams":
         match self._compression:
             case "gz":
                 return gzip.GzipFile(fileobj=self._raw)
             case "bz2":
-                return bz2.BZ2File(self._raw)
+                return _Streams(self._raw, bz2.BZ2Decompressor)
             case "xz":
-                return lzma.LZMAFile(self._raw)
+                return _Streams(self._raw, lambda: lzma.LZMADecompressor(lzma.FORMAT_XZ), padding=4)
             case _:
                 return self._raw
 
@@ -101,8 +102,51 @@ class TextStream:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._text.close()
         self._raw.close()
+
+
+class _Streams:
+    """Compressed streams, one after the other; what follows a stream must be another one.
+
+    Python's own readers end silently where it is not, so that one changed bit loses all rows of the later streams.
+    """
+
+    def __init__(self, raw: IO[bytes], make: Callable[[], Any], padding: int = 0) -> None:
+        self._raw, self._make, self._padding = raw, make, padding  # zeros in such multiples may follow a stream
+        self._decoder, self._waiting, self._ended = make(), b"", False
+
+    def read(self, size: int) -> bytes:
+        """The next ``size`` bytes; fewer: the last ones."""
+        parts: list[bytes] = []
+        while size > 0 and self._ready():
+            fresh = self._take() if self._decoder.needs_input else b""
+            if self._decoder.needs_input and not fresh:
+                raise EOFError
+            parts.append(self._decoder.decompress(fresh, size))
+            size -= len(parts[-1])
+        return b"".join(parts)
+
+    def _take(self) -> bytes:
+        taken, self._waiting = self._waiting or self._raw.read(READ_BYTES), b""
+        return taken
+
+    def _ready(self) -> bool:
+        """Whether there is a stream to read, the next one if this one has ended; False: the file has, too."""
+        if self._ended or not self._decoder.eof:
+            return not self._ended
+        self._waiting = self._decoder.unused_data or self._take()
+        zeros = 0
+        while self._padding and self._waiting and not self._waiting.strip(b"\0"):
+            zeros += len(self._take())
+            self._waiting = self._take()
+        if self._padding:
+            rest = self._waiting.lstrip(b"\0")
+            zeros, self._waiting = zeros + len(self._waiting) - len(rest), rest
+            if zeros % self._padding:
+                raise lzma.LZMAError(f"{zeros} zeros after a stream")
+        self._ended = not self._waiting
+        self._decoder = self._make()
+        return not self._ended
 
 
 def _compression(path: Path) -> str | None:

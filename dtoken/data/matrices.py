@@ -6,7 +6,7 @@ Both are read in slices; a compressed ``.npz`` is decompressed on the way, all i
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, ClassVar, NamedTuple
@@ -15,11 +15,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dtoken.data.files import existing_file, file_identity, reason
+from dtoken.data.meta import MOST_FEATURES
 from dtoken.data.rows import RowBlock
 from dtoken.errors import InputError, RunError
 
 SLICE_ENTRIES = 1 << 19
 SLICE_ROWS = 1 << 17
+NUMBERS, INTEGERS = "biuf", "iu"  # kinds of numpy's types
 
 Take = Callable[[int], NDArray[Any]]  # the next so many elements of an array
 Advance = Callable[[float], None] | None
@@ -62,7 +64,7 @@ class Npz:
     @property
     def features(self) -> int:
         """Number of columns."""
-        with _archive(self.path) as archive:
+        with _reading(self.path), _archive(self.path) as archive:
             return _npz_shape(archive, self.path)[1]
 
     def identity(self) -> dict[str, object]:
@@ -72,12 +74,13 @@ class Npz:
 
     def blocks(self, advance: Advance = None) -> Iterator[RowBlock]:
         """Yield the rows in order; ``advance`` is told the fraction done."""
-        with ExitStack() as stack:
+        with _reading(self.path), ExitStack() as stack:
             archive = stack.enter_context(_archive(self.path))
             rows, columns = _npz_shape(archive, self.path)
-            indptr, indices, data = (
-                _member(stack, archive, name, self.path)[0] for name in ("indptr", "indices", "data")
-            )
+            indptr, starts = _member(stack, archive, "indptr", self.path, INTEGERS)
+            indices, places = _member(stack, archive, "indices", self.path, INTEGERS)
+            data, values = _member(stack, archive, "data", self.path)
+            _check_lengths(self.path, rows, starts, places, values)
             if self.y is None:
                 labels, count = _member(stack, archive, "y", self.path)
             else:
@@ -114,12 +117,14 @@ class AnnData:
     @property
     def features(self) -> int:
         """Number of columns."""
-        return self._matrix().shape[1]
+        with _reading(self.path):
+            return self._matrix().shape[1]
 
     def identity(self) -> dict[str, object]:
         """The store as it is now, by the size and the newest of its files."""
-        self._element(self.x)
-        files = [file.stat() for file in self.path.rglob("*") if file.is_file()]
+        with _reading(self.path):
+            self._element(self.x)
+            files = [file.stat() for file in self.path.rglob("*") if file.is_file()]
         return {
             "kind": self.kind,
             "x": self.x,
@@ -131,13 +136,16 @@ class AnnData:
 
     def blocks(self, advance: Advance = None) -> Iterator[RowBlock]:
         """Yield the rows in order; ``advance`` is told the fraction done."""
-        (rows, columns), arrays = self._matrix()
-        labels, count = self._labels()
-        _check_count(count, rows, self.path / self.y)
-        if len(arrays) == 1:
-            yield from _dense_slices(self.path, arrays[0], labels, advance)
-        else:
-            indptr, indices, data = (_take_zarr(array, self.path) for array in arrays)
+        with _reading(self.path):
+            (rows, columns), arrays = self._matrix()
+            labels, count = self._labels()
+            _check_count(count, rows, self.path / self.y)
+            if len(arrays) == 1:
+                yield from _dense_slices(self.path, arrays[0], labels, advance)
+                return
+            _check_lengths(self.path, rows, *(int(array.size) for array in arrays))
+            indptr, indices = (_take_zarr(array, self.path, INTEGERS) for array in arrays[:2])
+            data = _take_zarr(arrays[2], self.path)
             yield from _slices(_Csr(self.path, rows, columns, indptr, indices, data, labels), advance)
 
     def _matrix(self) -> "_Matrix":
@@ -145,14 +153,14 @@ class AnnData:
         element = self._element(self.x)
         encoding = element.attrs.get("encoding-type")
         if hasattr(element, "dtype") and len(element.shape) == 2:
-            return _Matrix(element.shape, (element,))
+            return _Matrix(_shape(element.shape, self.path), (element,))
         if encoding != "csr_matrix":
             raise InputError(
                 f"{self.path}/{self.x} is no matrix that dtoken reads (encoding {encoding}); "
                 "use a csr_matrix or a dense array"
             )
-        rows, columns = element.attrs["shape"]
-        return _Matrix((rows, columns), tuple(element[name] for name in ("indptr", "indices", "data")))
+        arrays = tuple(element[name] for name in ("indptr", "indices", "data"))
+        return _Matrix(_shape(element.attrs["shape"], self.path), arrays)
 
     def _labels(self) -> tuple[Take, int]:
         element = self._element(self.y)
@@ -187,6 +195,34 @@ class AnnData:
 class _Matrix(NamedTuple):
     shape: tuple[int, int]
     arrays: tuple[Any, ...]
+
+
+@contextmanager
+def _reading(path: Path) -> Iterator[None]:
+    """One sentence about the source for whatever its file makes readers raise; they raise many kinds."""
+    try:
+        yield
+    except (InputError, RunError):
+        raise
+    except OSError as error:
+        raise RunError(f"{path} cannot be read: {reason(error)}") from error
+    except Exception as error:
+        raise InputError(f"{path} is damaged, or not what dtoken reads ({type(error).__name__}: {error})") from error
+
+
+def _shape(shape: Any, where: Path) -> tuple[int, int]:
+    rows, columns = (int(size) for size in shape)
+    if rows < 0 or not 0 < columns <= MOST_FEATURES:
+        raise InputError(f"{where} has {rows} rows and {columns} columns; dtoken reads 1 to {MOST_FEATURES} columns")
+    return rows, columns
+
+
+def _check_lengths(where: Path, rows: int, starts: int, places: int, values: int) -> None:
+    if starts != rows + 1 or places != values:
+        raise InputError(
+            f"{where}: its arrays do not fit together (shape says {rows} rows; indptr has {starts} elements, "
+            f"indices {places}, data {values}); it is no valid CSR matrix"
+        )
 
 
 def _check_count(count: int, rows: int, where: Path) -> None:
@@ -254,11 +290,18 @@ def canonical(
         raise InputError(f"{where}: the label of row {first_row + int(bad_labels[0])} is not a finite number")
     matrix = csr_array((values, indices.astype(np.int32), indptr), shape=(len(y), columns))
     matrix.sum_duplicates()
+    if len(matrix.data) < len(values) and not np.isfinite(matrix.data).all():
+        raise InputError(f"{where}: values of the same place in rows from {first_row} on add up to infinity")
     return RowBlock(matrix.data, matrix.indices.astype(np.int32), matrix.indptr.astype(np.int64), labels)
 
 
-def _take_zarr(array: Any, where: Path) -> Take:
-    _check_numbers(array.dtype, where)
+def _take_zarr(array: Any, where: Path, kinds: str = NUMBERS) -> Take:
+    _check_numbers(array.dtype, where, kinds)
+    if missing := array.nchunks - array.nchunks_initialized:
+        raise InputError(
+            f"{where} lacks {missing} of {array.nchunks} chunks of {array.path}: lost, or left out as they are zero, "
+            "which is not to be told apart; write it with zarr's setting array.write_empty_chunks=True"
+        )
     position = 0
 
     def take(count: int) -> NDArray[Any]:
@@ -285,11 +328,13 @@ def _npz_shape(archive: zipfile.ZipFile, path: Path) -> tuple[int, int]:
         kind = kind.decode() if isinstance(kind, bytes) else str(kind)
         if kind != "csr":
             raise InputError(f"{path} holds a {kind} matrix, and dtoken reads csr; save X.tocsr()")
-        rows, columns = _member(stack, archive, "shape", path)[0](2).tolist()
-        return rows, columns
+        sizes, count = _member(stack, archive, "shape", path, INTEGERS)
+        return _shape(sizes(count).tolist(), path)
 
 
-def _member(stack: ExitStack, archive: zipfile.ZipFile, name: str, path: Path, kinds: str = "biuf") -> tuple[Take, int]:
+def _member(
+    stack: ExitStack, archive: zipfile.ZipFile, name: str, path: Path, kinds: str = NUMBERS
+) -> tuple[Take, int]:
     try:
         file = archive.open(f"{name}.npy")
     except KeyError:
@@ -300,7 +345,7 @@ def _member(stack: ExitStack, archive: zipfile.ZipFile, name: str, path: Path, k
     return _npy(stack.enter_context(file), path, kinds)
 
 
-def _npy(file: IO[bytes], path: Path, kinds: str = "biuf") -> tuple[Take, int]:
+def _npy(file: IO[bytes], path: Path, kinds: str = NUMBERS) -> tuple[Take, int]:
     """A reader of the elements of an ``.npy`` stream, and their number."""
 
     def read(count: int) -> bytes:
@@ -325,6 +370,7 @@ def _npy(file: IO[bytes], path: Path, kinds: str = "biuf") -> tuple[Take, int]:
     return lambda count: np.frombuffer(read(count * dtype.itemsize), dtype), int(np.prod(shape))
 
 
-def _check_numbers(dtype: Any, where: Path, kinds: str = "biuf") -> None:
+def _check_numbers(dtype: Any, where: Path, kinds: str) -> None:
     if dtype.kind not in kinds:
-        raise InputError(f"{where} holds {dtype} instead of numbers")
+        wanted = {NUMBERS: "numbers", INTEGERS: "integers"}.get(kinds, "text")
+        raise InputError(f"{where} holds {dtype} instead of {wanted}")

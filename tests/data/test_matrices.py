@@ -3,6 +3,7 @@
 import shutil
 import zipfile
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +15,11 @@ import scipy.sparse as sp
 import zarr
 
 from dtoken.data import matrices
+from dtoken.data.ingest import ingest
 from dtoken.data.matrices import AnnData, Npz
+from dtoken.data.partition import Partition
 from dtoken.data.rows import concatenate
-from dtoken.errors import InputError
+from dtoken.errors import InputError, RunError
 
 # anndata announces its next defaults, and zarr what anndata does
 pytestmark = [
@@ -234,3 +237,89 @@ def test_a_shard_of_a_store_is_a_source(make_store: Callable[..., Any]) -> None:
     assert again.indices.tolist() == shard.indices.tolist()
     assert y.tolist() == shard.y.tolist()
     assert again.shape == (store.node_rows[1], store.d)
+
+
+def members(matrix: sp.csr_matrix, **changed: Any) -> dict[str, Any]:
+    arrays = {"indptr": matrix.indptr, "indices": matrix.indices, "data": matrix.data}
+    arrays["y"] = np.arange(matrix.shape[0]) % 2
+    return arrays | {"shape": np.array(matrix.shape), "format": np.array(b"csr")} | changed
+
+
+ODD: dict[str, Callable[[sp.csr_matrix], dict[str, Any]]] = {
+    "indices with NaN": lambda m: {"indices": np.where(np.arange(m.nnz) == 3, np.nan, m.indices)},
+    "fractional indices": lambda m: {"indices": m.indices + 0.5},
+    "real row starts": lambda m: {"indptr": m.indptr.astype(float)},
+    "index -1": lambda m: {"indices": np.where(np.arange(m.nnz) == 3, -1, m.indices)},
+    "index 2^31": lambda m: {"indices": np.where(np.arange(m.nnz) == 3, 2**31, m.indices.astype(np.int64))},
+    "index 2^32": lambda m: {"indices": np.where(np.arange(m.nnz) == 3, 2**32, m.indices.astype(np.int64))},
+    "row starts that go back": lambda m: {"indptr": m.indptr[::-1].copy()},
+    "row starts beyond": lambda m: {"indptr": m.indptr + 5},
+    "wild row starts": lambda m: {"indptr": np.full(len(m.indptr), 2**62)},
+    "too few row starts": lambda m: {"indptr": m.indptr[:-1]},
+    "too few indices": lambda m: {"indices": m.indices[:-1]},
+    "too many values": lambda m: {"data": np.append(m.data, 1.0)},
+    "no indices": lambda m: {"indices": np.array(7)},
+    "values of two dimensions": lambda m: {"data": np.tile(m.data, (2, 1))},
+    "text": lambda m: {"data": np.array(["x"] * m.nnz)},
+    "objects": lambda m: {"data": np.array([None] * m.nnz)},
+    "complex": lambda m: {"data": m.data + 1j},
+    "dates": lambda m: {"y": np.array(["2026-01-01"] * m.shape[0], "datetime64[D]")},
+    "records": lambda m: {"y": np.zeros(m.shape[0], [("a", "f8")])},
+    "no rows of labels": lambda m: {"y": np.array([])},
+    "labels with NaN": lambda m: {"y": np.full(m.shape[0], np.nan)},
+    "no shape": lambda m: {"shape": np.array([])},
+    "three sizes": lambda m: {"shape": np.array([60, 9, 2])},
+    "real sizes": lambda m: {"shape": np.array([60.0, 9.0])},
+    "negative rows": lambda m: {"shape": np.array([-60, 9])},
+    "no columns": lambda m: {"shape": np.array([60, 0])},
+    "too many columns": lambda m: {"shape": np.array([60, 2**31])},
+    "sizes beyond all": lambda m: {"shape": np.array([2**62, 9])},
+    "another format": lambda m: {"format": np.array(b"coo")},
+    "a format in numbers": lambda m: {"format": np.array(7)},
+    "values that add up to infinity": lambda m: {
+        "data": np.full(m.nnz, 1.7e308),
+        "indices": np.zeros(m.nnz, np.int32),
+    },
+}
+
+
+@pytest.mark.parametrize("odd", ODD)
+def test_odd_members_get_a_sentence_about_the_file(tmp_path: Path, odd: str) -> None:
+    matrix, file = random_matrix(), tmp_path / "x.npz"
+    np.savez(file, **members(matrix, **ODD[odd](matrix)))
+    with pytest.raises(InputError) as caught:
+        ingest(Npz(file), Partition(2), root=tmp_path / "stores")
+    assert str(file) in str(caught.value)
+    assert not list((tmp_path / "stores").glob("*.zarr"))
+
+
+def test_damaged_archives_get_a_sentence_about_the_file(tmp_path: Path) -> None:
+    """Any changed bit: refused, or the same rows."""
+    file = tmp_path / "x.npz"
+    np.savez_compressed(file, **members(random_matrix(12, 4)))
+    whole, expected = file.read_bytes(), [array.tobytes() for array in concatenate(list(Npz(file).blocks()))]
+    rng = np.random.default_rng(0)
+    for _ in range(150):
+        content = bytearray(whole)
+        content[rng.integers(len(content))] ^= 1 << rng.integers(8)
+        file.write_bytes(content)
+        with suppress(InputError, RunError):
+            assert [array.tobytes() for array in concatenate(list(Npz(file).blocks()))] == expected
+
+
+def test_a_missing_chunk_is_not_taken_for_zeros(tmp_path: Path) -> None:
+    path = tmp_path / "x.zarr"
+    group = zarr.create_group(path)
+    matrix = random_matrix()
+    x = group.create_group("X", attributes={"encoding-type": "csr_matrix", "shape": list(matrix.shape)})
+    for name in ("indptr", "indices", "data"):
+        x.create_array(name, data=getattr(matrix, name), chunks=(20,))
+    group.create_array("y", data=np.arange(60) % 2 + 1, chunks=(20,))
+    assert read(AnnData(path))[1].tolist() == (np.arange(60) % 2 + 1).tolist()
+    for lost in ("X/data/c/1", "X/indices/c/0", "X/indptr/c/2", "y/c/1"):
+        kept = (path / lost).read_bytes()
+        (path / lost).unlink()
+        array = lost.partition("/c/")[0]
+        with pytest.raises(InputError, match=rf"lacks 1 of \d+ chunks of {array}: lost, or left out"):
+            read(AnnData(path))
+        (path / lost).write_bytes(kept)

@@ -126,13 +126,13 @@ def provenance(sweep: Sweep) -> list[tuple[str, str]]:
     commits = [each["git"] for each in found if each.get("git")]
     commands = dict.fromkeys(" ".join(each["command"]) for each in found if each.get("command"))
     rows = [
-        ("dtoken", listed(dict.fromkeys(each.get("dtoken", "") for each in found))),
-        ("python", listed(dict.fromkeys(each.get("python", "") for each in found))),
+        ("dtoken", listed(dict.fromkeys(each.get("dtoken") or "" for each in found))),
+        ("python", listed(dict.fromkeys(each.get("python") or "" for each in found))),
         ("packages", ", ".join(dict.fromkeys(f"{name} {version}" for name, version in packages))),
         ("code", listed(dict.fromkeys(f"{git['commit'][:12]}{' with changes' * git['dirty']}" for git in commits))),
-        ("host", listed(dict.fromkeys(each.get("host", "") for each in found))),
-        ("platform", listed(dict.fromkeys(each.get("platform", "") for each in found))),
-        ("data", listed(dict.fromkeys(each.get("data", "") for each in found))),
+        ("host", listed(dict.fromkeys(each.get("host") or "" for each in found))),
+        ("platform", listed(dict.fromkeys(each.get("platform") or "" for each in found))),
+        ("data", listed(dict.fromkeys(each.get("data") or "" for each in found))),
         ("command", next(iter(commands)) if len(commands) == 1 else listed(commands, 3)),
     ]
     return [(name, value) for name, value in rows if value]

@@ -104,7 +104,7 @@ def conditions(sweep: Sweep) -> str:
     known = [run.summary["conditions"] for run in sweep.runs if run.summary and "conditions" in run.summary]
     told = []
     for name in ("engine", "threads"):
-        values = {str(each[name]) for each in known if each[name] is not None}
+        values = {str(each[name]) for each in known if each.get(name) is not None}
         if len(values) > 1:
             told.append(f"{name} {listed(sorted(values), last='or')}")
     loads = [each["load"] / each["processors"] for each in known if each["load"] and each["processors"]]

@@ -9,8 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from dtoken.config.settings import flat
+from dtoken.data.files import reason
 from dtoken.errors import InputError
 from dtoken.session.files import DIVERGED, DONE, FAILED, INTERRUPTED, SUMMARY, TRAJECTORY
+from dtoken.sweep.damage import is_whole, trajectory_is_whole
 from hydra_dask.manifest import MANIFEST
 
 HYDRA_SWEEP, HYDRA_FOLDER = "multirun.yaml", ".hydra"
@@ -166,18 +168,15 @@ def _summary(directory: Path | None) -> tuple[Mapping[str, Any] | None, str | No
     """The summary, and what is wrong with the files of the run."""
     if directory is None or not (directory / SUMMARY).is_file():
         return None, None
-    import pyarrow.lib
-    import pyarrow.parquet as pq
-
     try:
         summary: Mapping[str, Any] = json.loads((directory / SUMMARY).read_text(encoding="utf-8"))
-        summary["status"], summary["config"], summary["algorithm"]
-    except (OSError, ValueError, KeyError, TypeError):
+    except OSError as error:
+        return None, f"{directory / SUMMARY} cannot be read: {reason(error)}"
+    except (ValueError, RecursionError):
+        summary = {}
+    if not is_whole(summary):
         return None, f"{directory / SUMMARY} is damaged; delete it and run again"
-    try:
-        if (directory / TRAJECTORY).is_file():
-            pq.read_metadata(directory / TRAJECTORY)
-    except (OSError, pyarrow.lib.ArrowException):
+    if not trajectory_is_whole(directory, summary):
         return summary, f"{directory / TRAJECTORY} is damaged; delete the folder and run again"
     return summary, None
 

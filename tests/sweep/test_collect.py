@@ -1,12 +1,19 @@
 """Collection against frames made by hand."""
 
+import hashlib
+import json
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pandas as pd
 import pytest
 
 import dtoken
 from dtoken.errors import InputError
+from dtoken.report.page import page
+from dtoken.report.study import study
 from dtoken.sweep.collect import swept, write_results
 from dtoken.sweep.runs import find_runs
 from tests.sweep.made import config, trajectory, write_manifest, write_run
@@ -165,3 +172,61 @@ def test_a_sweep_without_runs_is_empty(tmp_path: Path) -> None:
 def test_what_is_no_sweep_is_refused(make: object, message: str, tmp_path: Path) -> None:
     with pytest.raises(InputError, match=message):
         find_runs(make(tmp_path))  # type: ignore[operator]
+
+
+def leaves(content: Any, before: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+    for key in content if isinstance(content, dict) else ():
+        yield (*before, key)
+        yield from leaves(content[key], (*before, key))
+
+
+def test_a_damaged_run_does_not_spoil_the_report(tmp_path: Path) -> None:
+    """Whatever somebody made of a summary: the page is made, with the run as it is, or shown as damaged."""
+    more = {"conditions": {"engine": "local", "threads": 1, "processors": 2, "load": 0.1}}
+    for number, algorithm in enumerate(("tvr", "gd")):
+        write_run(tmp_path / str(number), config(algorithm), trajectory(), **more)
+    file = tmp_path / "0/summary.json"
+    good, rng, damaged = file.read_text(), np.random.default_rng(0), 0
+    values = [None, "text", 7, -1, [], {}, [None], True, 1e400, {"a": [1]}]
+    keys = sorted(leaves(json.loads(good)))
+    for key in keys:
+        content = json.loads(good)
+        inner = content
+        for name in key[:-1]:
+            inner = inner[name]
+        inner[key[-1]] = values[rng.integers(len(values))]
+        if rng.random() < 0.2:
+            del inner[key[-1]]
+        file.write_text(json.dumps(content))
+        runs = find_runs([tmp_path])
+        assert "gd" in page(study(runs), "title", None, [], []), key
+        write_results(runs, tmp_path)
+        damaged += runs[0].status == "damaged"
+    assert len(keys) / 4 < damaged < len(keys)
+
+
+def test_a_trajectory_that_is_not_the_one_of_the_summary(tmp_path: Path) -> None:
+    run = write_run(tmp_path / "0", config("tvr"), trajectory())
+    digest = hashlib.sha256((run / "trajectory.parquet").read_bytes()).hexdigest()
+    summary = json.loads((run / "summary.json").read_text()) | {"files": {"trajectory.parquet": digest}}
+    (run / "summary.json").write_text(json.dumps(summary))
+    assert find_runs([tmp_path])[0].status == "done"
+    trajectory(0.4).to_parquet(run / "trajectory.parquet")
+    (found,) = find_runs([tmp_path])
+    assert found.status == "damaged"
+    assert found.error == f"{run / 'trajectory.parquet'} is damaged; delete the folder and run again"
+
+
+@pytest.mark.parametrize(
+    "table",
+    [
+        trajectory().drop(columns="jumps"),
+        trajectory().astype({"objective": str}),
+        trajectory().head(0),
+        trajectory().assign(wall=[None] * 10),
+    ],
+    ids=["a column less", "text", "empty", "nulls"],
+)
+def test_trajectories_of_earlier_versions_are_looked_at(tmp_path: Path, table: pd.DataFrame) -> None:
+    table.to_parquet(write_run(tmp_path / "0", config("tvr"), trajectory()) / "trajectory.parquet")
+    assert find_runs([tmp_path])[0].status == "damaged"

@@ -86,6 +86,7 @@ def test_inspect_as_json(store: ShardStore, capsys: pytest.CaptureFixture[str]) 
     disk = sum(file.stat().st_size for file in store.path.rglob("*") if file.is_file())
     expected = {
         "path": str(store.path),
+        "digest": store.digest,
         "nodes": 2,
         "rows": 4,
         "dropped_rows": 1,
@@ -124,9 +125,10 @@ def test_inspect_for_people(store: ShardStore, capsys: pytest.CaptureFixture[str
     assert said.err == ""
     lines = [line.rstrip() for line in said.out.splitlines()]
     assert lines[0].startswith(f"store       {store.path}, 0.0 MB")
-    assert lines[1] == f"source      {store.meta.source['path']}, first index 1"
-    assert "[bold]x.svm" in lines[1]
-    assert lines[2:] == [
+    assert lines[1] == f"identity    {store.digest}"
+    assert lines[2] == f"source      {store.meta.source['path']}, first index 1"
+    assert "[bold]x.svm" in lines[2]
+    assert lines[3:] == [
         "size        4 rows (1 dropped) x 3 features",
         "non-zeros   4 (1.0 a row, density 0.333)",
         "labels      50.0% positive (0 -> -1, 1 -> +1)",

@@ -199,7 +199,7 @@ def test_a_damaged_run_does_not_spoil_the_report(tmp_path: Path) -> None:
             del inner[key[-1]]
         file.write_text(json.dumps(content))
         runs = find_runs([tmp_path])
-        assert "gd" in page(study(runs), "title", None, [], []), key
+        assert "gd" in page(study(runs), "title", None, dict, []), key
         write_results(runs, tmp_path)
         damaged += runs[0].status == "damaged"
     assert len(keys) / 4 < damaged < len(keys)

@@ -229,8 +229,14 @@ def compare(figures: Figures, names: Sequence[str], store: ShardStore, clients: 
                 report(figures, f"{title}, {gigabits} Gbit/s, TLS", run.measure(gigabits), None)
 
 
+def end_properly() -> None:
+    """Leave neither namespaces nor workers behind."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
+
+
 def inside(names: Sequence[str]) -> None:
     """The benchmark, in the first namespace."""
+    end_properly()
     options = arguments(__doc__)
     figures = Figures(options)
     with tempfile.TemporaryDirectory() as root, quiet(), ExitStack() as stack:
@@ -246,13 +252,13 @@ def inside(names: Sequence[str]) -> None:
 
 
 def main() -> None:
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # leave no namespaces behind
     if INSIDE in os.environ:
         inside(os.environ[INSIDE].split())
         return
     if reason := missing():
         skip(arguments(__doc__), reason)
         return
+    end_properly()
     with two_hosts() as names:
         words = ["ip", "netns", "exec", names[0], sys.executable, *sys.argv]
         with subprocess.Popen(words, env=os.environ | {INSIDE: " ".join(names)}) as benchmark:

@@ -98,3 +98,21 @@ def test_the_page_has_a_place_for_every_benchmark(suite: ModuleType) -> None:
     for name in suite.NAMES:
         assert (ROOT / "benchmarks" / f"{name}.py").is_file()
         assert suite.write(page, name, run(1.0)) != page
+
+
+def test_a_benchmark_that_is_skipped_says_why_and_leaves_earlier_figures(
+    suite: ModuleType, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    import network  # type: ignore[import-not-found]
+
+    monkeypatch.setattr(network.os, "geteuid", lambda: 1000)
+    monkeypatch.setattr("sys.argv", ["network.py", "--json", str(tmp_path / "figures.json")])
+    network.main()
+    assert "skipped: network namespaces need root" in capsys.readouterr().out
+    skipped = json.loads((tmp_path / "figures.json").read_text())
+    measures(suite, monkeypatch, 1.0)
+    suite.main(["--only", "hops", "--size", "full"])
+    before = suite.PAGE.read_text()
+    monkeypatch.setattr(suite, "measure", lambda name, size: skipped | {"seconds": 0})
+    assert suite.main(["--only", "hops", "--size", "full"]) == 0
+    assert suite.PAGE.read_text() == before

@@ -19,8 +19,9 @@ from cryptography.hazmat.primitives.kdf.hkdf import HKDFExpand
 KEY = 32  # bytes of a key
 TAG = 16  # bytes by which a record is longer than what it holds
 NONCE = 12  # bytes of the number of a record
-RECORD = 1 << 19  # bytes that a record holds at most: every record more wakes up the receiver once more
-RECORDS_PER_KEY = 1 << 17  # 64 GiB, far from where AES-GCM weakens; then the next key is derived
+RECORD = 3 << 16  # bytes that a record holds at most: it is opened while the next ones are on their way
+TOGETHER = 1 << 19  # bytes that are sealed before they are sent: every time more wakes up the receiver once more
+RECORDS_PER_KEY = 1 << 18  # 48 GiB, far from where AES-GCM weakens; then the next key is derived
 
 
 class Wire:
@@ -63,7 +64,7 @@ class SealedWire(Wire):
     def __init__(self, connection: socket.socket, key: bytes) -> None:
         super().__init__(connection)
         self._key, self._number = key, 0
-        self._sealed = memoryview(bytearray(RECORD + TAG + 1024))  # a record, and a header before it
+        self._sealed = memoryview(bytearray(TOGETHER))  # records that are sent, or one that is received
         self._unsent: list[memoryview] = []  # what of it is on its way
 
     def push(self, parts: list[memoryview], wait: bool) -> bool:

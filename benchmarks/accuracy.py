@@ -6,14 +6,17 @@ W is rcv1_like with 20 x 9841 rows (small: 20 x 1000), sigma = 1e-5. The objecti
 sigma / 2 ||theta||^2, so C = 1 / (N sigma) with N = n m rows and no intercept. dtoken's time counts reading the shards
 from zarr, the constants and running on two threads, not evaluations at record points; scikit-learn's counts the fit,
 with the data in memory. Both are held against the same optimum; scikit-learn's tolerance is tightened until 1e-8 is
-reached. All take turns, and the fastest turn of each counts.
+reached. All take turns, and the fastest turn of each counts. snapml (PyPI) joins them where it is installed, as a peer
+without a target.
 """
 
 import shutil
 import tempfile
 import time
 import warnings
+from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -58,6 +61,7 @@ SOLVERS = {
     "lbfgs": ({"solver": "lbfgs"}, (1e-4, 1e-5, 1e-6, 1e-7, 1e-8, 1e-9)),
     "saga": ({"solver": "saga"}, (1e-3, 1e-4, 1e-5, 1e-6)),
 }
+SNAPML, SNAPML_TOLERANCES = "snapml, two threads", (1e-3, 1e-4, 1e-5, 1e-6, 1e-7)
 
 
 class Ours:
@@ -91,28 +95,33 @@ class Ours:
 
 
 class Theirs:
-    """A solver of scikit-learn with the loosest tolerance that reaches the accuracy."""
+    """A solver of scikit-learn, or snapml, with the loosest tolerance that reaches the accuracy."""
 
     def __init__(self, problem: FiniteSum, optimum: float, X: sp.csr_matrix, y: np.ndarray, name: str) -> None:
-        self._settings, tolerances = SOLVERS[name]
-        self._X, self._y = X, y
-        for self._tolerance in tolerances:
+        self._name, self._X, self._y = name, X, y
+        for self._tolerance in SNAPML_TOLERANCES if name == SNAPML else SOLVERS[name][1]:
             self.seconds()
-            if (problem.objective(self._model.coef_[0]) - optimum) / problem.n <= ACCURACY:
+            if (problem.objective(self._model.coef_.ravel()) - optimum) / problem.n <= ACCURACY:
                 return
         raise SystemExit(f"{name} did not reach {ACCURACY:g}")
 
     def seconds(self) -> float:
         """One fit."""
-        from sklearn.linear_model import LogisticRegression
-
-        C = 1 / (len(self._y) * SIGMA)
-        self._model = LogisticRegression(
-            C=C, fit_intercept=False, tol=self._tolerance, max_iter=10_000, **self._settings
-        )
+        self._model = solver(self._name, len(self._y) * SIGMA, self._tolerance)
         began = time.perf_counter()
         self._model.fit(self._X, self._y)
         return time.perf_counter() - began
+
+
+def solver(name: str, strength: float, tolerance: float) -> Any:
+    """A solver of the sum of all losses and strength / 2 ||theta||^2, with nothing fitted yet."""
+    if name == SNAPML:
+        from snapml import LogisticRegression as SnapLogisticRegression
+
+        return SnapLogisticRegression(regularizer=strength, tol=tolerance, max_iter=10_000, n_jobs=2)
+    from sklearn.linear_model import LogisticRegression
+
+    return LogisticRegression(C=1 / strength, fit_intercept=False, tol=tolerance, max_iter=10_000, **SOLVERS[name][0])
 
 
 def main() -> None:
@@ -127,7 +136,8 @@ def main() -> None:
         shards = [store.shard(node) for node in range(store.n)]
         X = sp.vstack([sp.csr_matrix((s.data, s.indices, s.indptr), shape=(s.rows, store.d)) for s in shards]).tocsr()
         y = np.concatenate([shard.y for shard in shards])
-        solvers = {name: Theirs(problem, best.objective, X, y, name) for name in SOLVERS}
+        peers = [*SOLVERS, *([SNAPML] if find_spec("snapml") else [])]
+        solvers = {name: Theirs(problem, best.objective, X, y, name) for name in peers}
         methods = {name: Ours(store, method, best) for name, method in METHODS.items()}
         work = {name: solver.seconds for name, solver in solvers.items()}
         work |= {name: method.seconds for name, method in methods.items() if name not in ONCE}
@@ -135,7 +145,7 @@ def main() -> None:
         for name, taken in seconds.items():
             passes = f" ({methods[name].passes:.0f} passes)" if name in methods else ""
             figures.add(("dtoken " if passes else "") + name + passes, taken, "s")
-        theirs = min(seconds[name] for name in solvers)
+        theirs = min(seconds[name] for name in SOLVERS)
         best_of_ours = methods[min(methods, key=lambda name: seconds[name])]
         steps = best_of_ours.passes * rows
         figures.add("the best of dtoken: reading the store, constants", best_of_ours.preparing, "s")

@@ -32,6 +32,7 @@ paper=(dtoken -m +experiment=paper "hydra.sweep.dir=$sweep" "${data[@]}" "stop.s
 "${paper[@]}" "time.tau_comm=$tau_comm" +curve=extra seed=0
 "${paper[@]}" "time.tau_comm=$tau_comm" +curve=tavr_1,tavr_4 graph=complete
 "${paper[@]}" "time.tau_comm=$tau_comm" +curve=tavr_1,tavr_4 graph=ring graph.walk=lazy  # it mixes; the simple walk does not
+"${paper[@]}" "time.tau_comm=$tau_comm" +curve=sdca
 "${paper[@]}" "time.tau_comm=$rows" +curve=token_1,walkman graph=complete seed=0  # "as fast for tau_comm >= m"
 python "$here/paper/figure.py" "$sweep" --output "$sweep/paper.png"
 python "$here/paper/claims.py" "$sweep" | tee "$sweep/claims.md"

@@ -17,6 +17,7 @@ NAMES = {
     ("tvr", 4): "TVR, K=4",
     ("tavr", 1): "TAVR, K=1",
     ("tavr", 4): "TAVR, K=4",
+    ("sdca", None): "SDCA",
     ("walkman", None): "Walkman",
     ("gd", "all_to_all"): "GD, all to all",
     ("gd", "ring"): "GD, ring",

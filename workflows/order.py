@@ -2,16 +2,18 @@
 
 python workflows/order.py [FILE ...] [--nodes 20] [--sigma 1e-5] [--accuracy 1e-8] [--start zero] [--seeds 3]
 
-Data: tiny (the package's own file), synthetic, rcv1_like, and every file in LIBSVM's format that is named. Prints, as
+Data: tiny (the package's own), synthetic, rcv1_like, scikit-learn's breast_cancer (features scaled), and every file in
+LIBSVM's format that is named; --only and --methods choose among them and among the methods. Prints, as
 Markdown, the passes, jumps and seconds (one thread, evaluations left out) until (F - F*) / n stays below the accuracy:
 the median over seeds. sdca's independent draws are those of sampling=uniform.
 """
 
 import argparse
 import statistics
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
+
+from sklearn.datasets import load_breast_cancer
 
 import dtoken
 
@@ -37,9 +39,10 @@ PARTITION = {"kind": "shuffled"}
 
 def datasets(named: list[Path]) -> dict[str, Any]:
     """Data by name."""
-    tiny = Path(str(files("dtoken.data") / "embedded" / "tiny.svm.xz"))
+    X, y = load_breast_cancer(return_X_y=True)
     made = {
-        "tiny": {"kind": "svmlight", "path": tiny},
+        "tiny": "tiny",
+        "breast_cancer": ((X - X.mean(axis=0)) / X.std(axis=0), y),
         "synthetic": {"kind": "synthetic", "rows": 4000, "features": 50},
         "rcv1_like": {"kind": "rcv1_like", "rows": 8000, "features": 4000},
     }
@@ -83,6 +86,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="What orders of rows take on several datasets.")
     parser.add_argument("files", nargs="*", type=Path)
     parser.add_argument("--only", nargs="*", help="names of datasets; all unless given")
+    parser.add_argument("--methods", nargs="*", help="their titles in the table; all unless given")
     parser.add_argument("--nodes", type=int, default=20)
     parser.add_argument("--sigma", type=float, default=1e-5)
     parser.add_argument("--accuracy", type=float, default=1e-8)
@@ -90,11 +94,14 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--most", type=float, default=300.0, help="passes after which a run is given up")
     options = parser.parse_args()
+    methods = {
+        title: method for title, method in METHODS.items() if options.methods is None or title in options.methods
+    }
     for name, data in datasets(options.files).items():
         if options.only is not None and name not in options.only:
             continue
         print(f"{name}: passes / jumps / seconds\n\n| | {' | '.join(ORDERS)} |\n|---{'|---' * len(ORDERS)}|")
-        for title, method in METHODS.items():
+        for title, method in methods.items():
             cells = [cell(data, method, order, options) for order in ORDERS.values()]
             print(f"| {title} | {' | '.join(cells)} |", flush=True)
         print()

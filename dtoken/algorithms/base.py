@@ -180,7 +180,7 @@ class SamplingMethod(SmoothMethod):
         ``importance``: samples with a larger L_ij are drawn more often; ``uniform``: all alike; ``permuted``: every
         node goes through its samples in a fresh random order each epoch.
     bucket_rows
-        Of ``permuted``: so many consecutive rows come one after the other, in buckets whose order is random.
+        Of ``permuted``: so many consecutive rows are a bucket; buckets come in random order, four at a time, mixed.
     """
 
     sampling: str = "importance"
@@ -200,7 +200,7 @@ class SamplingMethod(SmoothMethod):
 
     @property
     def bucket(self) -> int:
-        """How many samples that follow each other in the data a node uses one after the other."""
+        """How many samples that follow each other in the data are a bucket."""
         return max(1, self.bucket_rows // self.blocks.rows) if self.permuted else 1
 
     def order(self, facts: Facts) -> Order | None:

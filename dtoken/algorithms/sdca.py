@@ -31,7 +31,7 @@ from dtoken.problem.hosted import HostedRows
 from dtoken.problem.kernels import add_row, row_dot
 from dtoken.problem.losses import derivative, prox_root
 from dtoken.schedule.clock import Costs
-from dtoken.schedule.permuted import order_key, run_at
+from dtoken.schedule.permuted import order_key, window_at, window_room
 from dtoken.schedule.random import below, event_key
 from dtoken.theory.dual_ascent import DualAscent, ascent_rate
 from dtoken.theory.promise import PROVED, Promise
@@ -71,12 +71,13 @@ def visit(c: Any, rows: Any, nodes: Any, tokens: Any, i: int, k: int, r: int, t:
     theta, first, size = tokens.theta[k], rows.first[i], rows.first[i + 1] - rows.first[i]
     if c.bucket > 0:
         used, last = nodes.used[i], nodes.used[i] + c.visited[i]
+        window = np.empty(window_room(size, c.bucket), np.int64)
         while used < last:
-            place, run = run_at(order_key(c.seed), c.node[i], size, c.bucket, used)
-            run = min(run, last - used)
-            for row in range(first + place, first + place + run):
-                ascend(c, rows, nodes, theta, i, row)
-            used += run
+            at, end = window_at(order_key(c.seed), c.node[i], size, c.bucket, used, window)
+            end = min(end, at + last - used)
+            for row in window[at:end]:
+                ascend(c, rows, nodes, theta, i, first + row)
+            used += end - at
     else:
         key = event_key(c.seed, t)
         for draw in range(c.visited[i]):
@@ -97,7 +98,7 @@ class SDCA(OneToken):
         ``permuted``: every node goes through its rows in a fresh random order each epoch; ``uniform``: rows are drawn
         independently.
     bucket_rows
-        Of ``permuted``: so many consecutive rows come one after the other, in buckets whose order is random.
+        Of ``permuted``: so many consecutive rows are a bucket; buckets come in random order, four at a time, mixed.
     """
 
     share: float = 0.3

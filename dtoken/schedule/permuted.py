@@ -1,11 +1,13 @@
 """Samples without replacement: every node goes through its samples in a fresh random order each epoch, in buckets.
 
-A bucket are consecutive samples. The buckets of a node come in random order, the samples of a bucket one after the
-other: reading is in long stretches, and the order is as good as one of single samples. Where the samples of a node do
-not fill the last bucket, that one is shorter, and comes anywhere among the others.
+A bucket are consecutive samples. The buckets of a node come in random order, some at a time, and the samples of these
+in random order: reading is in long stretches, and the order is as good as one of single samples. It would not be if
+samples had the same neighbours in every epoch: where they have much in common, methods with momentum then take several
+times the passes (docs/algorithms.md). Where the samples of a node do not fill the last bucket, that one is shorter, and
+comes anywhere among the others.
 
 The order is a function of (seed, node, epoch) that is computed at any place without the places before it. So the sample
-of a step is a function of the seed, the node, and how many samples the node has used before: ``run_at``. Few buckets
+of a step is a function of the seed, the node, and how many samples the node has used before: ``window_at``. Few buckets
 are put in order by a shuffle, all orders being equally likely; many by rounds that each add to one coordinate of
 (bucket // b, bucket % b) a random function of the other, and leave no pattern.
 """
@@ -22,6 +24,7 @@ from dtoken.schedule.random import below, bits
 
 FEW = 32  # buckets up to which orders are shuffles, which take as many numbers as there are buckets
 ROUNDS = 5  # of both coordinates
+MIXED = 4  # buckets at a time
 
 
 class Order(NamedTuple):
@@ -63,21 +66,27 @@ def _put_in_order(
     node: NDArray[np.int32], draw: NDArray[np.float64], order: Order, seed: np.uint64, used: NDArray[np.int64]
 ) -> None:
     key = order_key(seed)
-    slot, left = np.zeros_like(used), np.zeros_like(used)  # the next sample, and how many until another bucket is due
+    windows = np.empty((len(used), window_room(order.sizes.max(), order.bucket)), np.int64)
+    at, end = np.zeros_like(used), np.zeros_like(used)  # of each node in its window
     for event in range(len(node)):
         if draw[event] >= 0.0:
             i = node[event]
-            if left[i] == 0:
-                slot[i], left[i] = run_at(key, i, order.sizes[i], order.bucket, used[i])
-            draw[event] = (slot[i] + 0.5) / order.sizes[i]
-            slot[i] += 1
-            left[i] -= 1
+            if at[i] == end[i]:
+                at[i], end[i] = window_at(key, i, order.sizes[i], order.bucket, used[i], windows[i])
+            draw[event] = (windows[i, at[i]] + 0.5) / order.sizes[i]
+            at[i] += 1
             used[i] += 1
 
 
 @compiled
-def run_at(key: np.uint64, node: int, size: int, bucket: int, used: int) -> tuple[int, int]:
-    """The sample that a node uses after ``used`` others, and how many from there on come one after the other.
+def window_room(size: int, bucket: int) -> int:
+    """The most samples that a window has."""
+    return min(MIXED * bucket, size)
+
+
+@compiled
+def window_at(key: np.uint64, node: int, size: int, bucket: int, used: int, out: NDArray[np.int64]) -> tuple[int, int]:
+    """Write the samples of the buckets that a node is at, in their order; return its place there, and their number.
 
     Parameters
     ----------
@@ -89,6 +98,8 @@ def run_at(key: np.uint64, node: int, size: int, bucket: int, used: int) -> tupl
         Samples of the node, and of a bucket.
     used
         Samples that the node has used before.
+    out
+        Has ``window_room`` places.
     """
     epoch = used // size
     place = used - epoch * size
@@ -96,14 +107,24 @@ def run_at(key: np.uint64, node: int, size: int, bucket: int, used: int) -> tupl
     bucket = min(bucket, size)
     full = size // bucket
     rest = size - full * bucket
-    if rest > 0:
-        before = below(own, -1, full + 1) * bucket
-        if before <= place < before + rest:
-            return full * bucket + place - before, before + rest - place
-        if place >= before + rest:
-            place -= rest
-    inside = place % bucket
-    return permuted(own, place // bucket, full) * bucket + inside, bucket - inside
+    short = below(own, -1, full + 1) if rest > 0 else full  # where in the order the short bucket comes
+    number = place // bucket  # of the bucket at this place
+    if place >= short * bucket:
+        number = short if place < short * bucket + rest else (place - rest) // bucket + 1
+    first = number - number % MIXED
+    start = first * bucket - (bucket - rest if first > short else 0)
+    count = 0
+    for each in range(first, min(first + MIXED, full + (rest > 0))):
+        begin = full * bucket if each == short else permuted(own, each - (each > short), full) * bucket
+        for sample in range(begin, begin + (rest if each == short else bucket)):
+            out[count] = sample
+            count += 1
+    if bucket > 1:
+        mixing = bits(bits(own, -2), first)
+        for k in range(count - 1, 0, -1):
+            j = below(mixing, k, k + 1)
+            out[k], out[j] = out[j], out[k]
+    return place - start, count
 
 
 def slots(seed: int, node: int, size: int, bucket: int, used: int, count: int) -> NDArray[np.int64]:
@@ -122,12 +143,14 @@ def slots(seed: int, node: int, size: int, bucket: int, used: int, count: int) -
 
 @compiled
 def _fill(seed: np.uint64, node: int, size: int, bucket: int, used: int, out: NDArray[np.int64]) -> None:
+    window = np.empty(window_room(size, bucket), np.int64)
     done = 0
     while done < len(out):
-        slot, run = run_at(order_key(seed), node, size, bucket, used + done)
-        for step in range(min(run, len(out) - done)):
-            out[done + step] = slot + step
-        done += run
+        at, end = window_at(order_key(seed), node, size, bucket, used + done, window)
+        end = min(end, at + len(out) - done)
+        for sample in window[at:end]:
+            out[done] = sample
+            done += 1
 
 
 @compiled

@@ -11,6 +11,8 @@ import numpy as np
 import pytest
 
 from dtoken.algorithms.contract import Facts
+from dtoken.algorithms.sdca import SDCA
+from dtoken.algorithms.tavr import TAVR
 from dtoken.algorithms.tvr import TVR
 from dtoken.engine.local import LocalEngine
 from dtoken.engine.loop.checkpoint import NAME, load_checkpoint
@@ -22,11 +24,20 @@ from dtoken.graph import build, walk
 from dtoken.problem.finite_sum import FiniteSum
 from dtoken.problem.losses import get_loss
 from dtoken.schedule.clock import TimeModel
+from dtoken.schedule.stream import SEGMENT_STEPS
 from dtoken.theory.dual_descent import DualDescent
 from tests.engine.small import small_shards
 from tests.waiting import NEVER, until
 
 EVENTS = 150_000  # more than two segments
+
+
+METHODS = {
+    "tvr": TVR(tokens=2, start="zero"),
+    "tvr, permuted": TVR(tokens=2, start="zero", sampling="permuted", bucket_rows=3),
+    "tavr, permuted": TAVR(start="zero", sampling="permuted", bucket_rows=3, jumps=3),
+    "sdca": SDCA(bucket_rows=3),
+}
 
 
 def go(
@@ -45,7 +56,7 @@ def go(
     checkpointing: Checkpointing | None = None,
 ) -> Outcome:
     """One run, with a checkpoint at every record point unless told otherwise; children call it, too."""
-    shards, method = small_shards(n=6, seed=20), method or TVR(tokens=2, start="zero")
+    shards, method = small_shards(n=6, seed=20), method or METHODS["tvr"]
     problem = FiniteSum(shards, get_loss("logistic"), sigma)
     experiment = prepare(problem, method, walk(build("ring", 6), "simple"), TimeModel(), 5)
     with engine_class(method, experiment.constants, shards, problem.loss, threads) as engine:
@@ -77,7 +88,7 @@ SUICIDE = """
 import os, signal
 from pathlib import Path
 from dtoken.engine.loop.run import Watch
-from tests.engine.loop.test_resume import go
+from tests.engine.loop.test_resume import METHODS, go
 
 count = 0
 
@@ -93,9 +104,9 @@ if moment == "replace":
         strike()
         return replace(self, target)
     Path.replace = replaced
-    go(Path(directory), threads=2)
+    go(Path(directory), threads=2, method=METHODS[name])
 else:
-    go(Path(directory), threads=2, watch=Watch(**{moment: strike}))
+    go(Path(directory), threads=2, method=METHODS[name], watch=Watch(**{moment: strike}))
 """
 
 
@@ -107,9 +118,27 @@ else:
 def test_killed_at_a_given_moment(
     moment: str, number: int, tmp_path: Path, run_child: Callable[..., int], uninterrupted: Outcome
 ) -> None:
-    assert run_child(SUICIDE, directory=str(tmp_path), moment=moment, number=number) == -9
+    assert run_child(SUICIDE, directory=str(tmp_path), moment=moment, number=number, name="tvr") == -9
     assert_same(go(tmp_path, threads=3), uninterrupted)
     assert [path.name for path in tmp_path.iterdir()] == [NAME]
+
+
+@pytest.mark.parametrize("name", ["tvr, permuted", "tavr, permuted", "sdca"])
+def test_killed_while_nodes_go_through_their_rows_in_order(
+    name: str, tmp_path: Path, run_child: Callable[..., int]
+) -> None:
+    """Orders go on where the checkpoint has them."""
+    assert run_child(SUICIDE, directory=str(tmp_path), moment="record", number=4, name=name) == -9
+    assert_same(go(tmp_path, method=METHODS[name], threads=3), go(None, method=METHODS[name]))
+
+
+@pytest.mark.parametrize("name", ["tvr, permuted", "tavr, permuted", "sdca"])
+def test_resumed_in_any_segment_rows_come_in_the_same_order(name: str, tmp_path: Path) -> None:
+    """At the beginning, at the seams and in the middle of segments."""
+    method, whole = METHODS[name], go(None, method=METHODS[name])
+    for events in (1, SEGMENT_STEPS - 1, SEGMENT_STEPS, SEGMENT_STEPS + 1, 100_000, 2 * SEGMENT_STEPS):
+        go(tmp_path, method=method, stop=Stop(passes=None, events=events), threads=2)
+    assert_same(go(tmp_path, method=method), whole)
 
 
 # A run that waits in its middle: nobody comes too late to kill it.

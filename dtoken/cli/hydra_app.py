@@ -28,6 +28,7 @@ from omegaconf import DictConfig, OmegaConf, read_write
 
 from dtoken.cli.complaints import complaint, is_complaint
 from dtoken.config.source import SCHEME, SchemaConfigSource, config_folder
+from dtoken.data.files import writing
 from dtoken.errors import InputError
 from hydra_dask.plain import values
 
@@ -74,9 +75,14 @@ class Application:
         callbacks = Callbacks(config)
         callbacks.on_run_start(config=config, config_name=self.config_name)
         context = HydraContext(config_loader=self.hydra.config_loader, callbacks=callbacks)
-        done: JobReturn = run_job(
-            hydra_context=context, task_function=task, config=config, job_dir_key="hydra.run.dir", job_subdir_key=None
-        )
+        with writing(output_directory(config)):  # what the task raises does not come from here
+            done: JobReturn = run_job(
+                hydra_context=context,
+                task_function=task,
+                config=config,
+                job_dir_key="hydra.run.dir",
+                job_subdir_key=None,
+            )
         callbacks.on_run_end(config=config, config_name=self.config_name, job_return=done)
         if isinstance(done._return_value, Exception):
             raise done._return_value

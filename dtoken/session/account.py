@@ -93,7 +93,7 @@ class Account:
         return content
 
     def _engine_facts(self, records: Sequence[Record]) -> dict[str, Any] | None:
-        if self.engine is None:
+        if self.engine is None or not records:
             return None
         last = records[-1]
         speed = last.event / last.wall if last.wall > 0 else None

@@ -112,7 +112,9 @@ def load_summary(directory: Path) -> dict[str, Any] | None:
             raise TypeError
     except (FileNotFoundError, NotADirectoryError):
         return None
-    except (OSError, ValueError, KeyError, TypeError):
+    except OSError as error:
+        raise InputError(f"{directory / SUMMARY} cannot be read: {reason(error)}; use another directory") from None
+    except (ValueError, KeyError, TypeError, RecursionError):
         raise InputError(f"{directory / SUMMARY} is damaged; delete it, or use another directory") from None
     return summary
 

@@ -15,6 +15,7 @@ from typing import Any, BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
+from dtoken.data.files import reason
 from dtoken.errors import RunError
 from hydra_dask.durable import write_complete
 
@@ -49,6 +50,8 @@ def read_packed(path: Path, wanted: Callable[[str], bool] = lambda _: True) -> t
     try:
         with path.open("rb") as file:
             return _read(file, path.stat().st_size, wanted)
+    except PermissionError as error:  # it may be whole
+        raise RunError(f"{path} cannot be read: {reason(error)}") from error
     except Exception as error:  # a damaged head can make anything fail
         raise damaged(path, error) from error
 

@@ -1,0 +1,62 @@
+"""A full disk, and files that may not be read: a sentence that names the file; the run continues when there is room."""
+
+import errno
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import dtoken
+from dtoken.engine.loop.checkpoint import NAME
+from dtoken.engine.loop.packed import read_packed
+from dtoken.errors import InputError, RunError
+from dtoken.session.files import load_summary
+
+SETTINGS: dict[str, Any] = {
+    "data": {"kind": "synthetic", "rows": 60, "features": 4},
+    "nodes": 4,
+    "algorithm": {"_target_": "tvr", "tokens": 2},
+    "sigma": 0.1,
+    "stop": {"passes": None, "events": 1500},
+    "checkpoint": {"every": 1},
+    "threads": 1,
+}
+
+
+@pytest.mark.parametrize(
+    ("full", "status"), [(NAME, "failed"), ("result.zarr", "failed"), ("trajectory.parquet", "failed"), ("", "running")]
+)
+def test_the_first_error_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, full: str, status: str) -> None:
+    monkeypatch.setenv("DTOKEN_STORE", str(tmp_path / "stores"))
+    expected = dtoken.run(**SETTINGS, directory=tmp_path / "whole")
+    fsync, calls = os.fsync, []
+
+    def refuse(number: int) -> None:
+        path = os.readlink(f"/proc/self/fd/{number}")
+        calls.append(path)
+        if full in path and len(calls) > 6 and "/run" in path:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        fsync(number)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fsync", refuse)
+        with pytest.raises(RunError, match=rf"^cannot write .*/run/{full or NAME}.*: [Nn]o space left on device$"):
+            dtoken.run(**SETTINGS, directory=tmp_path / "run")
+    summary = load_summary(tmp_path / "run")
+    assert summary is not None
+    assert summary["status"] == status
+    found = dtoken.run(**SETTINGS, directory=tmp_path / "run")
+    assert found.tokens.tobytes() == expected.tokens.tobytes()
+
+
+def test_what_may_not_be_read_is_not_called_damaged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+
+    monkeypatch.setattr(Path, "open", refuse)
+    monkeypatch.setattr(Path, "read_text", refuse)
+    with pytest.raises(RunError, match=r"checkpoint\.bin cannot be read: permission denied$"):
+        read_packed(tmp_path / NAME)
+    with pytest.raises(InputError, match=r"summary\.json cannot be read: permission denied; use another directory"):
+        load_summary(tmp_path)

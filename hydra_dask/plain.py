@@ -44,3 +44,14 @@ def resolved(node: Any) -> Any:
 def put(section: Any, key: str | int, value: Any) -> None:
     """Set a value of a section, which may be read-only; ``section.key = value`` takes ten times as long."""
     section._get_node(key)._set_value(value)
+
+
+def readable(word: str) -> str:
+    """A word of the command line without the backslashes that Hydra's sweepers put before colons: it means the same.
+
+    Examples
+    --------
+    >>> readable("algorithm=tvr\\\\:tokens\\\\:4")
+    'algorithm=tvr:tokens:4'
+    """
+    return word if "'" in word or '"' in word else word.replace("\\:", ":")

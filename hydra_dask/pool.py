@@ -91,6 +91,7 @@ class Pool:
     _running: dict[str, _Running] = field(default_factory=dict)  # by worker
     _blame: dict[int, _Blame] = field(default_factory=dict)
     _events: "queue.SimpleQueue[Future[Outcome]]" = field(default_factory=queue.SimpleQueue)
+    _more: Callable[[], Job | None] = lambda: None
     _stopped: bool = False
     _idle_since: float = 0.0
     _looked: float = 0.0
@@ -98,9 +99,14 @@ class Pool:
     _dead: set[str] = field(default_factory=set)  # were stopped, but the scheduler may not know yet
     deaths: "Deaths" = field(default_factory=lambda: Deaths())
 
-    def run(self, jobs: Sequence[Job]) -> None:
-        """Run ``jobs`` to their end; their ``status`` and ``error`` say how it was."""
+    def run(self, jobs: Sequence[Job], more: Callable[[], Job | None] = lambda: None) -> None:
+        """Run ``jobs`` to their end; their ``status`` and ``error`` say how it was.
+
+        ``more`` gives another job whenever a worker has none, None at the end: who decides by what is known then.
+        """
         self._fresh.extend(jobs)
+        self._more = more
+        self._refill()
         self._idle_since = time.monotonic()
         with self.deaths:
             self._look()
@@ -115,12 +121,17 @@ class Pool:
                     self._look()
                     self.changed(None)
 
+    def _refill(self) -> None:
+        if not self._fresh and (job := self._more()) is not None:
+            self._fresh.append(job)
+
     def _hand_out(self) -> None:
         if self._stopped:
             return
         for worker in self._workers:
             if worker in self._running or worker in self._dead:
                 continue
+            self._refill()
             if self._fresh:
                 self._start(self._fresh.popleft(), worker)
             elif self._again and not any(self._suspect(entry.job) for entry in self._running.values()):

@@ -4,15 +4,17 @@ import gc
 import os
 import pickle
 import secrets
+import shlex
 import signal
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field, fields
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
+from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.utils import JobReturn, JobRuntime, JobStatus, configure_log, setup_globals
 from hydra.types import HydraContext, TaskFunction
 from hydra.utils import get_method
@@ -23,13 +25,30 @@ from hydra_dask.compose import Compositions, unpacked
 from hydra_dask.errors import Interrupted, JobDied, SweepError
 from hydra_dask.identity import give_number, swept_keys
 from hydra_dask.launcher_options import DaskLauncherConf
-from hydra_dask.manifest import DONE, RUNNING, TO_DO, WAITING, Job, Manifest, only_driver, read_record
+from hydra_dask.manifest import DONE, FAILED, RUNNING, TO_DO, WAITING, Job, Manifest, only_driver, read_record
 from hydra_dask.options import CLUSTER_KEYS, cluster_of, waits, with_logs
+from hydra_dask.plain import readable
 from hydra_dask.plan import Plan, Planner, discard_records, open_manifest
 from hydra_dask.returned import Returned
 from hydra_dask.screen import Screen, closing, opening, say, short, watched
 
 COMPLAINTS_SHOWN = 5
+
+
+class Trials(Protocol):
+    """Thinks of jobs one by one, by what the ones before have come to."""
+
+    def ask(self) -> tuple[int, list[str]] | None:
+        """The number and the words of the next job; None: there are no more."""
+
+    def begin(self, number: int, job: Job) -> None:
+        """The job of a number is this."""
+
+    def over(self, job: Job, value: Any) -> None:
+        """A job is over; ``value`` is what it returned, if it is done."""
+
+    def look(self) -> None:
+        """Some time has gone by."""
 
 
 @dataclass(frozen=True)
@@ -99,29 +118,71 @@ class Sweep:
         self.compositions.stop()
         try:
             with _modules_set_aside():
-                return self._launch(batch, first)
+                return self._launch([[readable(word) for word in words] for words in batch], first)
         except ValueError as error:
             raise SweepError(str(error)) from error
         finally:
             self.compositions.defer()  # for the next batch
 
-    def _launch(self, batch: Sequence[Sequence[str]], first: int) -> Sequence[JobReturn]:
+    def search(self, trials: Trials) -> None:
+        """Run jobs that ``trials`` thinks of one by one, whenever a worker has none."""
+        self.compositions.stop()
+        try:
+            with _modules_set_aside(), self._opened() as (manifest, planner, sweep_dir):
+                plan = Plan([], [], {}, {}, [])
+                manifest.save()
+                self._run(manifest, plan, partial(self._next, trials, planner, plan), trials)
+                for line in closing(plan.jobs, Path(sweep_dir)):
+                    say(line)
+        except ValueError as error:
+            raise SweepError(str(error)) from error
+
+    def _next(self, trials: Trials, planner: Planner, plan: Plan) -> Job | None:
+        """The job of the next trial that is to run; of others what is known is told at once."""
+        assert self._manifest is not None
+        check = None if self.options.check is None else get_method(self.options.check)
+        while (asked := trials.ask()) is not None:
+            number, words = asked
+            one = planner.plan([[readable(word) for word in words]], number, self.compositions, check)
+            (job,) = one.jobs
+            plan.jobs.append(job)
+            trials.begin(number, job)
+            if one.wrong:
+                job.status, job.error = FAILED, str(one.wrong[0][1])
+                trials.over(job, None)
+            elif not one.todo:
+                trials.over(job, (read_record(self._manifest.directory, job) or {}).get("value"))
+            else:
+                plan.todo.append(job)
+                plan.configs.update(one.configs)
+                return job
+        return None
+
+    @contextmanager
+    def _opened(self) -> Iterator[tuple[Manifest, Planner, str]]:
+        """The manifest and the planner of the sweep directory, of which we are the only driver."""
         setup_globals()
         configure_log(self.config.hydra.hydra_logging, self.config.hydra.verbose)
         sweep_dir = str(self.config.hydra.sweep.dir)
         directory = Path(sweep_dir).absolute()
         with only_driver(directory):
             manifest = self._manifest or open_manifest(directory, self.options.resume)
-            planner = Planner(manifest, sweep_dir, self.options.resume, self.options.ignore)
+            if self._manifest is None and not self.options.resume and self.options.dry_run is None:
+                discard_records(directory)
+            if self.options.dry_run is None:
+                self._manifest = manifest
+            yield manifest, Planner(manifest, sweep_dir, self.options.resume, self.options.ignore), sweep_dir
+
+    def _launch(self, batch: Sequence[Sequence[str]], first: int) -> Sequence[JobReturn]:
+        if not batch:
+            raise SweepError(f"this sweep has no jobs{self._empty()}")
+        with self._opened() as (manifest, planner, sweep_dir):
             plan = self._plan(planner, batch, first)
             if self.options.dry_run is not None:
                 configs = (unpacked(plan.configs[job.index]) for job in plan.todo)
-                cluster = with_logs(self.options.cluster, directory)
+                cluster = with_logs(self.options.cluster, manifest.directory)
                 get_method(self.options.dry_run)(plan.jobs, zip(plan.todo, configs, strict=True), cluster)
                 return [JobReturn(status=JobStatus.COMPLETED) for _ in plan.jobs]
-            if self._manifest is None and not self.options.resume:
-                discard_records(directory)
-            self._manifest = manifest
             manifest.save()
             say(opening(len(plan.jobs), len(plan.todo), Path(sweep_dir), self.options.check is not None))
             values = self._run(manifest, plan) if plan.todo else {}
@@ -131,6 +192,16 @@ class Sweep:
                 if any(job.status in TO_DO for job in plan.jobs):
                     say(self._hint(sweep_dir), "resume")
             return [self._returned(job, words, values, sweep_dir) for job, words in zip(plan.jobs, batch, strict=True)]
+
+    def _empty(self) -> str:
+        """Which keys have no values."""
+        words = [*self.config.hydra.overrides.task]
+        words += [f"{key}={value}" for key, value in (self.config.hydra.sweeper.get("params") or {}).items()]
+        found = OverridesParser.create(self.context.config_loader).parse_overrides(words)
+        empty = [
+            one.input_line for one in found if one.is_sweep_override() and not any(True for _ in one.sweep_iterator())
+        ]
+        return f": {', '.join(map(str, empty))} has no values" if empty else ""
 
     def _plan(self, planner: Planner, batch: Sequence[Sequence[str]], first: int) -> Plan:
         """Compose all jobs and let the application look at them before anything happens."""
@@ -144,15 +215,21 @@ class Sweep:
             raise SweepError(f"{count}: {'; '.join(texts)}{more}")
         return plan
 
-    def _run(self, manifest: Manifest, plan: Plan) -> dict[int, tuple[Any, str | None]]:
+    def _run(
+        self,
+        manifest: Manifest,
+        plan: Plan,
+        more: Callable[[], Job | None] = lambda: None,
+        trials: Trials | None = None,
+    ) -> dict[int, tuple[Any, str | None]]:
         """Run what is to be done; what the jobs returned, by index."""
         with _terminable():
             try:
-                if self.options.prepare is not None:
+                if self.options.prepare is not None and plan.todo:
                     kinds = plan.alike.values()
                     prepare = get_method(self.options.prepare)
                     prepare([(unpacked(plan.configs[indices[0]]), len(indices)) for indices in kinds])
-                return self._run_on_cluster(manifest, plan)
+                return self._run_on_cluster(manifest, plan, more, trials)
             except BaseException as error:
                 for job in plan.todo:
                     if job.status == RUNNING:
@@ -165,7 +242,9 @@ class Sweep:
             finally:
                 manifest.save()
 
-    def _run_on_cluster(self, manifest: Manifest, plan: Plan) -> dict[int, tuple[Any, str | None]]:
+    def _run_on_cluster(
+        self, manifest: Manifest, plan: Plan, more: Callable[[], Job | None], trials: Trials | None
+    ) -> dict[int, tuple[Any, str | None]]:
         from hydra_dask.pool import NO_WORKER_SECONDS, Pool, Rules
         from hydra_dask.worker import Station, pack
 
@@ -182,12 +261,16 @@ class Sweep:
             stack.callback(_forget_station, connection.client, f"hydra-launcher-{token}")
             screen = stack.enter_context(Screen(plan.jobs, manifest.directory))
 
-            def changed(_: Job | None) -> None:
+            def changed(job: Job | None) -> None:
+                if trials is not None and job is None:
+                    trials.look()
+                elif trials is not None and job is not None and job.index in pool.returned:
+                    trials.over(job, pickle.loads(pool.returned[job.index].value) if job.status == DONE else None)
                 manifest.save_soon()
                 screen.update()
 
             pool = Pool(connection.client, token, manifest.directory, rules, plan.configs, changed, connection.trouble)
-            pool.run(plan.todo)
+            pool.run(plan.todo, more)
             return {
                 index: (pickle.loads(outcome.value), outcome.working_dir) for index, outcome in pool.returned.items()
             }
@@ -199,7 +282,7 @@ class Sweep:
     def _hint(self, sweep_dir: str) -> str:
         hint = self.options.hint
         if hint is not None:
-            return hint.format(sweep_dir)
+            return hint.format(shlex.quote(sweep_dir))
         again = "" if self.options.resume else " hydra.launcher.resume=true"
         return f"the same command with hydra.sweep.dir={sweep_dir}{again}"
 

@@ -29,6 +29,7 @@ from hydra_dask.errors import reason
 from hydra_dask.job import run_job
 from hydra_dask.locks import Held, locked
 from hydra_dask.manifest import DONE, FAILED, LEFT, RECORDS, RUNNING, now, write_record
+from hydra_dask.pruning import JOB_FILES, files_of, forget
 from hydra_dask.stopping import JOB
 
 SAVE_SECONDS = 3.0  # for a job to keep what it has when its worker leaves; Dask's nannies wait for four
@@ -142,6 +143,8 @@ def run_task(token: str, task: Task) -> Outcome:
         write_record(task.directory, task.index, record)
         station.current, station.stop = (task, record), (stop := threading.Event())
         JOB.set(stop)
+        JOB_FILES.set(files_of(task.directory, task.index))
+        forget(files_of(task.directory, task.index))
         try:
             shared = station.shared
             os.chdir(shared.cwd)  # a job before this one may have gone elsewhere

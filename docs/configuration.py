@@ -32,6 +32,7 @@ configuration without running it. A key marked **required** has no default.
 |---|---|---|
 | `nodes` | {nodes} | number of nodes n |
 | `seed` | {seed} | seed of the schedule; `data.seed`, `partition.seed` and `graph.seed` are their own |
+| `objective` | {objective} | number that a run of a sweep returns: this, or a cost as `jumps to 1e-6` |
 """
 EXPERIMENTS = """
 ## Experiments
@@ -92,7 +93,7 @@ def group(title: str, prefix: str, options: Iterable[tuple[str, Any, dict[str, A
 def page() -> str:
     """The whole page."""
     root = OmegaConf.load(config_folder() / "config.yaml")
-    lines = [HEAD.format(nodes=f"`{root.nodes}`", seed=f"`{root.seed}`")]
+    lines = [HEAD.format(nodes=f"`{root.nodes}`", seed=f"`{root.seed}`", objective=f"`{root.objective}`")]
     common = {
         "labels": "How two labels become -1 and +1.",
         "store": "Folder of the stores, or the URL of one; null: a cache of the user.",

@@ -1,6 +1,8 @@
 """How dtoken writes to people: sentences, suggestions, numbers. Each way of writing is defined here, once."""
 
 import math
+import re
+import shlex
 from collections.abc import Iterable
 from difflib import get_close_matches
 
@@ -126,3 +128,19 @@ def plural(number: int, noun: str) -> str:
     ('1 run', '1,200 runs')
     """
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def command(words: Iterable[str]) -> str:
+    """A command as one types it into a shell, quoted where that is needed.
+
+    Examples
+    --------
+    >>> print(command(["dtoken", "seed=1", "hydra.run.dir='my run'"]))
+    dtoken seed=1 "hydra.run.dir='my run'"
+    """
+    return " ".join(_shell_word(word) for word in words)
+
+
+def _shell_word(word: str) -> str:
+    plain = "'" in word and not re.search(r'["$`\\!]', word)  # shlex would write '"'"' for each quote
+    return f'"{word}"' if plain else shlex.quote(word)

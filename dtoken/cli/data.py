@@ -6,7 +6,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from dtoken.cli.terminal import FAILED, progress, run_command
+from dtoken.cli.terminal import FAILED, add_version, progress, run_command
 from dtoken.errors import InputError
 from dtoken.text import closest, sentence
 
@@ -24,6 +24,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="dtoken-data", description="Datasets as zarr shards, one per node.")
+    add_version(parser)
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     _add_ingest(commands)
     _add_inspect(commands)
@@ -72,9 +73,7 @@ def _add_inspect(commands: "argparse._SubParsersAction[argparse.ArgumentParser]"
     inspect.add_argument("store", type=Path)
     inspect.add_argument("--json", action="store_true", help="everything, for scripts")
     inspect.add_argument("--loss", help="a loss, such as logistic or squared (default by the labels)")
-    inspect.add_argument(
-        "--sigma", type=float, default=1e-5, help="regulariser for the condition number (default 1e-5)"
-    )
+    inspect.add_argument("--sigma", type=float, help="regulariser for the condition numbers (default: that of runs)")
     inspect.set_defaults(command=_inspect)
 
 
@@ -126,12 +125,14 @@ def _key_value(option: str) -> tuple[str, str]:
 
 def _inspect(options: argparse.Namespace) -> int:
     from dtoken.cli.description import show
+    from dtoken.config.sections import Problem
     from dtoken.data.store import ShardStore
     from dtoken.problem.describe import describe
 
     store = ShardStore.open(options.store)
+    sigma = Problem().sigma if options.sigma is None else options.sigma
     with progress() as watcher:
-        description = describe(store, options.loss, options.sigma, stage=watcher.stage)
+        description = describe(store, options.loss, sigma, stage=watcher.stage)
     if options.json:
         print(json.dumps(description.as_dict(), indent=2))
     else:

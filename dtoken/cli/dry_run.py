@@ -1,18 +1,17 @@
 """``dtoken-sweep dry-run``: every run of a sweep, checked, with what it will take; nothing is run."""
 
 import sys
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
-from pathlib import Path
+from collections.abc import Iterable, Sequence
 from typing import Any
 
-from dtoken.cli.hydra_app import QUIET, application, parse, sweep_directory
+from dtoken.cli.hydra_app import QUIET, application, parse, sweep_directory, untouched
 from dtoken.cli.run import KEYS
 from dtoken.config.hydra import settings_of
 from dtoken.engine.rows.memory import PYTHON
+from dtoken.session.duration import WORTH_SAYING
 from dtoken.sweep.estimate import Estimate, estimate
 from dtoken.sweep.job import run_of_sweep
-from dtoken.text import count, plural, show_bytes
+from dtoken.text import count, duration, plural, show_bytes
 from hydra_dask.cluster import Cluster, Jobs
 from hydra_dask.identity import swept_keys
 from hydra_dask.manifest import Job
@@ -27,7 +26,7 @@ def dry_run(words: Sequence[str], shown: str = SHOWN) -> int:
     sys.argv = ["dtoken", "-m", *words]
     with application(asked, KEYS) as app:
         config = app.compose_sweep(["hydra/launcher=dask", f"hydra.launcher.dry_run={shown}", QUIET])
-        with _untouched(sweep_directory(config)):
+        with untouched(sweep_directory(config)):
             app.sweep(config, run_of_sweep)
     return 0
 
@@ -46,6 +45,11 @@ def show(jobs: Sequence[Job], todo: Iterable[tuple[Job, Any]], cluster: Cluster)
     memory = [taken.memory for taken in takes.values() if taken.memory is not None]
     if gradients:
         print(f"gradients  at most {count(sum(gradients))} in all")
+    seconds = sum(taken.seconds for taken in takes.values() if taken.seconds is not None)
+    if seconds >= WORTH_SAYING:
+        print(
+            f"duration   these gradients take about {duration(seconds)} on one core; visits and measurements add to it"
+        )
     if reads := sum(taken.reads for taken in takes.values()):
         print(f"reads      about {show_bytes(reads)} of rows at most, in all: budgets do not hold them")
     if memory:
@@ -62,26 +66,3 @@ def _row(job: Job, swept: set[str], taken: Estimate | None) -> tuple[str, str, s
         return f"#{job.index}", short(job, swept), "done already", ""
     gradients = "" if taken.gradients is None else f"<= {count(taken.gradients)} gradients"
     return f"#{job.index}", short(job, swept), gradients, "" if taken.memory is None else show_bytes(taken.memory)
-
-
-@contextmanager
-def _untouched(directory: Path) -> Iterator[None]:
-    """Leave nothing of what Hydra's sweeper and the launcher write before they ask."""
-    file = directory / "multirun.yaml"
-    before = file.read_bytes() if file.exists() else None
-    new = [folder for folder in (directory, *directory.parents) if not folder.exists()]
-    records = (directory / ".jobs").exists()
-    try:
-        yield
-    finally:
-        if before is not None:
-            file.write_bytes(before)
-        else:
-            file.unlink(missing_ok=True)
-        if not records:
-            for leftover in (directory / ".jobs").glob("driver.*"):
-                leftover.unlink()
-            new = [directory / ".jobs", *new]
-        for folder in new:
-            if folder.is_dir() and not any(folder.iterdir()):
-                folder.rmdir()

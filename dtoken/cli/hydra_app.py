@@ -17,7 +17,7 @@ from hydra._internal.callbacks import Callbacks
 from hydra._internal.hydra import Hydra
 from hydra._internal.sources_registry import SourcesRegistry
 from hydra._internal.utils import create_config_search_path, get_args_parser
-from hydra.core.config_search_path import SearchPathQuery
+from hydra.core.config_search_path import ConfigSearchPath, SearchPathQuery
 from hydra.core.global_hydra import GlobalHydra
 from hydra.core.hydra_config import HydraConfig
 from hydra.core.override_parser.overrides_parser import OverridesParser
@@ -27,6 +27,7 @@ from hydra.types import HydraContext, RunMode
 from omegaconf import DictConfig, OmegaConf, read_write
 
 from dtoken.cli.complaints import complaint, is_complaint
+from dtoken.config.loader import Loader
 from dtoken.config.source import SCHEME, SchemaConfigSource, config_folder
 from dtoken.data.files import writing
 from dtoken.errors import InputError
@@ -60,6 +61,12 @@ class Application:
         return self.hydra.compose_config(
             self.config_name, self.arguments.overrides, run_mode=RunMode.RUN, with_log_configuration=False
         )
+
+    def plain(self) -> dict[str, Any]:
+        """The configuration of a run for which nothing was asked, as plain values."""
+        config = self.hydra.compose_config(self.config_name, [], run_mode=RunMode.RUN, with_log_configuration=False)
+        found: dict[str, Any] = values(config)
+        return found
 
     @property
     def sweeps(self) -> bool:
@@ -128,6 +135,13 @@ class Application:
         return True
 
 
+def _hydra(search_path: ConfigSearchPath) -> Hydra:
+    """Hydra with our loader, as its ``create_main_hydra2`` makes it."""
+    hydra = Hydra(NAME, Loader(search_path))
+    GlobalHydra.instance().initialize(hydra)
+    return hydra
+
+
 @contextmanager
 def application(arguments: argparse.Namespace, keys: Sequence[str]) -> Iterator[Application]:
     """Set Hydra up, and take it down again; its complaints become InputErrors."""
@@ -140,18 +154,18 @@ def application(arguments: argparse.Namespace, keys: Sequence[str]) -> Iterator[
         if not os.path.isdir(folder):
             raise InputError(f"--config-dir {arguments.config_dir} is not a folder")
         search_path.prepend("command-line", f"file://{folder}", SearchPathQuery(provider="schema"))
-    app = Application(arguments, Hydra.create_main_hydra2(NAME, search_path))
-    try:
-        with warnings.catch_warnings():
-            # conf/hydra/launcher/dask.yaml has the launcher's own options as its schema, and that is what is wanted
-            warnings.filterwarnings("ignore", r"\n'hydra/launcher/dask' is validated against ConfigStore")
+    app = Application(arguments, _hydra(search_path))
+    with warnings.catch_warnings():
+        # conf/hydra/launcher/dask.yaml has the launcher's own options as its schema, and that is what is wanted
+        warnings.filterwarnings("ignore", r"\n'hydra/launcher/dask' is validated against ConfigStore")
+        try:
             yield app
-    except Exception as error:
-        if is_complaint(error):
-            raise complaint(error, app.options, keys) from error
-        raise
-    finally:
-        GlobalHydra.instance().clear()
+        except Exception as error:
+            if is_complaint(error):
+                raise complaint(error, app.options, keys, app.plain) from error
+            raise
+        finally:
+            GlobalHydra.instance().clear()
 
 
 def _check_one_cluster(words: Sequence[str]) -> None:
@@ -176,3 +190,43 @@ def output_directory(config: DictConfig) -> Path:
 def sweep_directory(config: DictConfig) -> Path:
     """The directory of the sweep that a configuration of ``compose_sweep`` stands for."""
     return Path(str(config.hydra.sweep.dir))
+
+
+@contextmanager
+def untouched(directory: Path, only_by: type[BaseException] | None = None) -> Iterator[None]:
+    """Leave nothing of what Hydra's sweeper and the launcher write before they ask, or before they refuse a sweep.
+
+    Parameters
+    ----------
+    directory
+        Of the sweep.
+    only_by
+        Do so only if this is raised.
+    """
+    file = directory / "multirun.yaml"
+    before = file.read_bytes() if file.exists() else None
+    new = [folder for folder in (directory, *directory.parents) if not folder.exists()]
+    records = (directory / ".jobs").exists()
+    refused = only_by is None
+    try:
+        yield
+    except BaseException as error:
+        refused = refused or isinstance(error, only_by or ())
+        raise
+    finally:
+        if refused:
+            _restore(directory, file, before, records, new)
+
+
+def _restore(directory: Path, file: Path, before: bytes | None, records: bool, new: list[Path]) -> None:
+    if before is not None:
+        file.write_bytes(before)
+    else:
+        file.unlink(missing_ok=True)
+    if not records:
+        for leftover in (directory / ".jobs").glob("driver.*"):
+            leftover.unlink()
+        new = [directory / ".jobs", *new]
+    for folder in new:
+        if folder.is_dir() and not any(folder.iterdir()):
+            folder.rmdir()

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from dtoken.cli.terminal import run_command
+from dtoken.cli.terminal import add_version, run_command
 from dtoken.errors import InputError
 
 if TYPE_CHECKING:
@@ -38,6 +38,7 @@ def _parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
+    add_version(parser)
     add = parser.add_argument
     add("directories", nargs="+", metavar="DIR", type=Path, help="directory of a sweep or of a run")
     add("--output", type=Path, metavar="FOLDER", help="where to write the report (default: DIR/report)")

@@ -1,17 +1,18 @@
 """``dtoken``: one run, or with ``-m`` several, from a Hydra configuration."""
 
+import re
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from dtoken.errors import InputError
-from dtoken.text import sentence
+from dtoken.text import command, sentence
 from dtoken.version import __version__
 
 KEYS = (
     "data", "nodes", "partition", "problem", "graph", "algorithm", "engine", "seed", "stop", "record", "time",
-    "cluster", "checkpoint", "schedule", "theory",
+    "cluster", "checkpoint", "schedule", "objective", "theory",
 )  # fmt: skip
 HELP = """\
 dtoken [KEY=VALUE ...]      one run of a token method; its directory is the last line printed
@@ -93,17 +94,51 @@ def _run(asked: Any) -> int:
             if asked.cfg and not app.sweeps:
                 _tell_memory(app)
             return 0
+        if not app.sweeps:
+            _check_single(app.compose(), asked)
         if app.given("theory") == "only":
             from dtoken.cli.theory import show_theory
 
             return show_theory(app)
         if app.sweeps:
             return _sweep(app)
+        from dtoken.cli.terminal import INTERRUPTED
         from dtoken.config.hydra import settings_to_run
+        from dtoken.session.prepare import check_alone
 
         config = app.compose()
+        settings = settings_to_run(config)
+        check_alone(settings)
         directory = output_directory(config)
-        return _single_run(settings_to_run(config), directory, lambda task: app.run(config, lambda _: task()))
+        try:
+            return _single_run(settings, directory, lambda task: app.run(config, lambda _: task()))
+        except KeyboardInterrupt:
+            print(sentence(_interrupted(directory, asked.overrides)), file=sys.stderr)
+            return INTERRUPTED
+
+
+def _interrupted(directory: Path, words: Sequence[str]) -> str:
+    """Where a run was interrupted, and how it goes on."""
+    from dtoken.engine.loop.recorder import Record
+    from dtoken.session.files import is_kept, load_summary
+    from dtoken.session.lines import where
+
+    summary = load_summary(directory)
+    if not summary or not summary["end"]:
+        return "interrupted before the run began"
+    text = f"interrupted {where(Record(**summary['end']))}"
+    if not is_kept(directory):
+        return f"{text}; it cannot go on, because checkpoint.seconds=null"
+    others = [word for word in words if not word.startswith("hydra.run.dir=")]
+    return f"{text}; to go on: {command(['dtoken', *others, f'hydra.run.dir={quoted(directory)}'])}"
+
+
+def _check_single(config: Any, asked: Any) -> None:
+    """Refuse one run of what is meant as a sweep: Hydra would leave the swept values out."""
+    if params := config.hydra.sweeper.get("params"):
+        swept = " ".join(f"{key}={values}" for key, values in params.items())
+        again = command(["dtoken", "-m", *asked.overrides])
+        raise InputError(f"this is a sweep, over {swept}; to run it: {again}")
 
 
 def _tell_memory(app: Any) -> None:
@@ -121,16 +156,19 @@ def _tell_memory(app: Any) -> None:
 def _sweep(app: Any) -> int:
     """Run a sweep and report it, also if runs failed."""
     from dtoken.cli.costs import cost_table
-    from dtoken.cli.hydra_app import QUIET, sweep_directory
+    from dtoken.cli.hydra_app import QUIET, sweep_directory, untouched
     from dtoken.cli.terminal import FAILED, INTERRUPTED
     from dtoken.report import make_report
+    from dtoken.session.files import check_writable
     from dtoken.sweep.job import run_of_sweep
-    from hydra_dask.errors import Interrupted, JobDied, JobRaised
+    from hydra_dask.errors import Interrupted, JobDied, JobRaised, SweepError
 
     config, status = app.compose_sweep([QUIET]), 0
     directory = sweep_directory(config)
+    check_writable(directory)
     try:
-        app.sweep(config, run_of_sweep)
+        with untouched(directory, only_by=SweepError):
+            app.sweep(config, run_of_sweep)
     except (JobRaised, JobDied):  # the launcher has told which and why
         status = FAILED
     except Interrupted:  # the launcher has told how to go on, and whoever stops a sweep does not wait for a report
@@ -141,7 +179,15 @@ def _sweep(app: Any) -> int:
 
 
 def quoted(path: str | Path) -> str:
-    """A path as a value that Hydra takes as it is."""
+    """A path as a value that Hydra takes as it is.
+
+    Examples
+    --------
+    >>> quoted("outputs/2026-11-18/12-40-27"), quoted("my runs/1")
+    ('outputs/2026-11-18/12-40-27', "'my runs/1'")
+    """
+    if re.fullmatch(r"(?!(?:null|true|false|nan|inf)$)[a-zA-Z_./][\w./-]*", str(path)):
+        return str(path)
     text = str(path).replace("\\", "\\\\").replace("'", "\\'")
     return f"'{text}'"
 

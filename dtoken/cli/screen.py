@@ -12,8 +12,9 @@ from dtoken.data.build import Watcher
 from dtoken.engine.loop.recorder import Record
 from dtoken.session.prepare import Prepared
 from dtoken.session.viewer import Telling, Viewer, fraction
-from dtoken.text import count, sentence
+from dtoken.text import count, duration, sentence
 
+LEAST = 1e-4  # share of a run that tells how fast it is
 REFRESH = 0.1  # seconds between two looks at the clock
 
 
@@ -31,7 +32,8 @@ class Bar(Viewer):
         self._first: int | None = None  # events when the run was taken up
         self._events = 0
         self._record: Record | None = None
-        self._began = self._shown = time.monotonic()
+        self._from: tuple[float, float] | None = None  # share of the run that was done at the first record, and when
+        self._began = self._shown = self._seen = time.monotonic()
 
     @property
     def watcher(self) -> Watcher:
@@ -73,15 +75,18 @@ class Bar(Viewer):
 
     def record(self, record: Record) -> None:
         """Remember it for the next time that something is shown."""
-        self._record = record
+        self._record, self._seen = record, time.monotonic()
+        if self._from is None and self._run is not None:
+            self._from = fraction(record, self._run.settings.stop, self._run.gap), self._seen
 
     def _show(self) -> None:
         self._shown = time.monotonic()
         speed = (self._events - (self._first or 0)) / max(1e-9, self._shown - self._began)
         text = f"{count(self._events)} events  {count(speed)}/s"
-        if self._record is not None and self._run is not None:
+        if self._record is not None and self._run is not None and self._from is not None:
             text += f"   subopt {self._record.suboptimality:.1e}"
             done = fraction(self._record, self._run.settings.stop, self._run.gap)
+            text += left(done - self._from[0], 1.0 - done, self._seen - self._from[1])
             self._bars.update(self._task, completed=done)
         self._bars.update(self._task, text=text)
 
@@ -94,6 +99,17 @@ class Bar(Viewer):
             self._show()
             self._bars.update(self._task, completed=1.0)
         self._bars.stop()
+
+
+def left(done: float, rest: float, seconds: float) -> str:
+    """When a run will end that did a share in so many seconds, and has a share left; nothing if it did too little.
+
+    Examples
+    --------
+    >>> left(0.25, 0.75, 1200.0), left(0.0, 1.0, 3.0)
+    ('   ends in 1 h 0 min', '')
+    """
+    return f"   ends in {duration(seconds * rest / done)}" if done > LEAST and rest > 0 else ""
 
 
 class Screen(Bar, Telling):

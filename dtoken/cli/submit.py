@@ -1,6 +1,7 @@
 """``dtoken-sweep submit``: the driver of a sweep becomes a job, and the shell is free."""
 
 import argparse
+import shlex
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -62,8 +63,9 @@ def _submit(options: argparse.Namespace) -> int:
     made = submit(sweep.cluster, sweep.arguments, sweep.cwd, sweep.directory, resources)
     print(f"submitted  {made.kind} job {made.job}, the driver; it submits the jobs of the workers")
     print(f"log        {sweep.directory / LOG}")
-    print(f"status     dtoken-sweep status {sweep.directory}")
-    print(f"resume     dtoken-sweep submit {sweep.directory}   (if the driver ends before the sweep)")
+    directory = shlex.quote(str(sweep.directory))
+    print(f"status     dtoken-sweep status {directory}")
+    print(f"resume     dtoken-sweep submit {directory}   (if the driver ends before the sweep)")
     print(sweep.directory)
     return 0
 

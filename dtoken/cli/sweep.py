@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from dtoken.cli.submit import TRUST, add_submit
-from dtoken.cli.terminal import run_command
+from dtoken.cli.terminal import add_version, run_command
 from dtoken.errors import InputError
 
 WATCH_SECONDS = 2.0
@@ -26,6 +26,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="dtoken-sweep", description="Sweeps: dtoken -m runs them.")
+    add_version(parser)
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     dry = commands.add_parser(
         "dry-run",
@@ -95,19 +96,19 @@ def _resume(options: argparse.Namespace) -> int:
     from dtoken.cli.run import quoted
     from dtoken.sweep.status import manifest_to_run
 
-    directory = options.directory.absolute()
+    here, directory = Path.cwd(), Path(os.path.abspath(options.directory))
     manifest = manifest_to_run(directory, options.trust)
     if not os.path.isdir(manifest.cwd):
         raise InputError(f"the sweep was started in {manifest.cwd}, which is not a folder any more")
     os.chdir(manifest.cwd)
     words = [word for word in manifest.command[1:] if not word.startswith("hydra.sweep.dir=")]
-    return dtoken([*words, *options.words, f"hydra.sweep.dir={quoted(_short(directory))}"])
+    return dtoken([*words, *options.words, f"hydra.sweep.dir={quoted(_short(directory, here))}"])
 
 
-def _short(directory: Path) -> Path:
-    """Relative to where the sweep was started, if it is below: as the user knows it."""
-    here = Path.cwd()
-    return directory.relative_to(here) if directory.is_relative_to(here) else directory
+def _short(directory: Path, here: Path) -> Path:
+    """As the user knows it: relative, if the sweep was started where the user is, and is below."""
+    known = here == Path.cwd() and directory.is_relative_to(here)
+    return directory.relative_to(here) if known else directory
 
 
 if __name__ == "__main__":

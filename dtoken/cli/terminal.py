@@ -1,5 +1,6 @@
 """What all commands share: a sentence and an exit status for what goes wrong, progress on a terminal only."""
 
+import argparse
 import atexit
 import gc
 import os
@@ -8,6 +9,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Any, TextIO, cast
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
@@ -15,6 +17,7 @@ from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, T
 from dtoken.data.build import Watcher
 from dtoken.errors import InputError, RunError
 from dtoken.text import sentence
+from dtoken.version import __version__
 
 FAILED, WRONG_USAGE, INTERRUPTED = 1, 2, 130
 
@@ -23,7 +26,7 @@ def run_command(command: Callable[[], int]) -> int:
     """Run ``command``; tell errors that a user can meet in one sentence on standard error."""
     atexit.register(gc.freeze)  # the end of the process is not the time to look for garbage, which takes half a second
     try:
-        with _terminable():
+        with _terminable(), _unread():
             status = command()
             sys.stdout.flush()
             return status
@@ -35,9 +38,6 @@ def run_command(command: Callable[[], int]) -> int:
         return _fail(f"there is not enough memory: {error or 'none is left'}", FAILED)
     except KeyboardInterrupt:
         return _fail("interrupted", INTERRUPTED)
-    except BrokenPipeError:  # the reader of our output has gone: nothing to say, and nobody to say it to
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return FAILED
     except OSError as error:
         return _fail(error, FAILED)
 
@@ -45,6 +45,49 @@ def run_command(command: Callable[[], int]) -> int:
 def _fail(message: object, status: int) -> int:
     print(sentence(message), file=sys.stderr)
     return status
+
+
+def add_version(parser: argparse.ArgumentParser) -> None:
+    """Let a command say which version it is of."""
+    parser.add_argument("--version", action="version", version=f"{parser.prog} {__version__}")
+
+
+class _Patient:
+    """Standard output whose reader may leave, as ``| head`` does: what is at work goes on, and is not read."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+    def write(self, text: str) -> int:
+        """Write, to nobody if need be."""
+        try:
+            return self._stream.write(text)
+        except BrokenPipeError:
+            self._drop()
+            return len(text)
+
+    def flush(self) -> None:
+        """Flush, to nobody if need be."""
+        try:
+            self._stream.flush()
+        except BrokenPipeError:
+            self._drop()
+
+    def _drop(self) -> None:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), self._stream.fileno())
+
+
+@contextmanager
+def _unread() -> Iterator[None]:
+    """Let a command not end because nobody reads its output any more."""
+    before, sys.stdout = sys.stdout, cast(TextIO, _Patient(sys.stdout))
+    try:
+        yield
+    finally:
+        sys.stdout = before
 
 
 @contextmanager

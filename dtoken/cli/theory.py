@@ -66,7 +66,7 @@ def _theory(config: Any, hydra: Any) -> Theory:
     with Bar() as screen:
         prepared = prepare_run(settings, screen.watcher)
         screen.hide()
-        for note in prepared.experiment.notes:
+        for note in prepared.notes:
             screen.note(note)
     table = theory_table(prepared.experiment, prepared.gap, settings.accuracies)
     header = description(prepared)

@@ -21,7 +21,7 @@ from dtoken.config.sections import (
     asked_accuracies,
     source_class,
 )
-from dtoken.config.values import NOT_GIVEN, check_keys, construct, defaults, plain, show, typed
+from dtoken.config.values import NOT_GIVEN, below, check_keys, construct, defaults, plain, show, typed
 from dtoken.data.arrays import Arrays
 from dtoken.data.labels import Labels, check_labels
 from dtoken.data.partition import Partition
@@ -41,7 +41,7 @@ from dtoken.text import use_one_of
 from hydra_dask.cluster import CLUSTERS, Cluster, LocalWorkers
 
 RUN_KEYS = ("data", "nodes", "partition", "problem", "graph", "algorithm", "engine", "cluster", "seed", *SECTIONS)
-ROOT_KEYS = (*RUN_KEYS, "theory")  # which is what the command does, not part of the run
+ROOT_KEYS = (*RUN_KEYS, "theory", "objective")  # what the command does and tells, not part of the run
 # A run may go on with others of these.
 NODES = 8  # unless graph or partition have a number of their own
 FREE = ("stop", "engine", "cluster", "checkpoint", "data.store", "data.scratch", "record.accuracies")
@@ -168,6 +168,9 @@ def settings_from(config: Mapping[str, Any], chosen: Mapping[str, str], given: C
     given
         Keys that the user gave, as opposed to those that come from an option.
     """
+    for key in config:
+        if key not in ROOT_KEYS and (places := below(config, key)):
+            raise InputError(f"{key} is not a key of dtoken. Did you mean {' or '.join(places)}, without a +?")
     check_keys(config, ROOT_KEYS, "", "dtoken")
     typed("theory", config.get("theory", "beside"), Literal["beside", "only"])
     for key in ("data", "partition", "problem", "graph", "algorithm", "engine", "cluster", *SECTIONS):

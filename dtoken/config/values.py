@@ -102,6 +102,17 @@ def check_keys(given: Iterable[str], allowed: Sequence[str], where: str, name: s
             raise InputError(f"{prefix}{key} is not a key of {name}. {did_you_mean(key, allowed, prefix)}{listed}")
 
 
+def below(config: Mapping[str, Any], key: str) -> list[str]:
+    """Where the sections of a configuration have a key that stands at its root by mistake.
+
+    Examples
+    --------
+    >>> below({"problem": {"sigma": 0.1}, "stop": {"passes": 3}, "seed": 0}, "sigma")
+    ['problem.sigma']
+    """
+    return [f"{section}.{key}" for section, keys in config.items() if isinstance(keys, Mapping) and key in keys]
+
+
 def typed(key: str, value: Any, hint: Any) -> Any:
     """``value`` as the type ``hint`` says, or a sentence.
 

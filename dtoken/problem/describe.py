@@ -53,8 +53,8 @@ class Description:
 
 def describe(
     store: ShardStore,
-    loss: str | None = None,
-    sigma: float = 1e-5,
+    loss: str | None,
+    sigma: float,
     stage: Callable[[str], None] = lambda _: None,
 ) -> Description:
     """Describe a store; smoothness and condition numbers are those of ``loss`` with regulariser ``sigma``.

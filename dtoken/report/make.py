@@ -31,7 +31,8 @@ def make_report(
         One sweep or several, or single runs.
     output
         Folder of the report; None: ``report`` inside the sweep, or in the working directory for several. The table of
-        all runs (``results.parquet``, ``results.csv``) lies in the sweep, or for several in the folder of the report.
+        all runs (``results.parquet``, ``results.csv``) lies in the sweep; of several, or with a folder that was given,
+        it lies in the folder of the report: a sweep of somebody else may be for reading only.
     baseline
         Method with which costs are compared, as the report names it; None: the first. The page can choose another.
     accuracies
@@ -74,7 +75,7 @@ def make_report(
             _make_folder(folder / PAPER)
             drawing.begin(found, folder / PAPER, paper.sheet, paper.formats)
             write_tables(found, folder / PAPER, paper.sheet.axes)
-        results = write_results(runs, single or folder)[1]
+        results = write_results(runs, folder if single is None or output is not None else single)[1]
 
         def carried() -> dict[str, list[Carried]]:
             """What the page links to."""

@@ -7,12 +7,14 @@ from pathlib import Path
 from typing import Any
 
 from dtoken.config.values import plain
+from dtoken.engine.loop.interruption import Cut
 from dtoken.engine.loop.recorder import Record
 from dtoken.engine.loop.run import Outcome
 from dtoken.session.files import (
     DIVERGED,
     DONE,
     FAILED,
+    INTERRUPTED,
     RESULT,
     RUNNING,
     TRAJECTORY,
@@ -31,6 +33,7 @@ class Account:
 
     engine: dict[str, Any] | None = None  # what the engine has to say at the end
     begun: int = 0  # events that had happened when this process took the run up
+    records: Sequence[Record] = ()  # measured so far
 
     def __init__(self, prepared: Prepared, directory: Path | None) -> None:
         self._directory, self._started = directory, now()
@@ -67,13 +70,15 @@ class Account:
             "config": settings.as_config(),
         }
 
-    def write(self, status: str, records: list[Record] | None = None, failure: str | None = None) -> dict[str, Any]:
+    def write(
+        self, status: str, records: Sequence[Record] = (), failure: str | None = None, stopped: str | None = None
+    ) -> dict[str, Any]:
         """Write what is known now, and return it."""
         theory, settings = self._prepared.theory, self._prepared.settings
-        records = records or []
         content = {
             "status": status,
             "failure": failure,
+            "stopped": stopped,
             **self._head,
             "predicted_rate": theory.rate,
             "paper_rate": theory.paper_rate,
@@ -99,6 +104,12 @@ class Account:
         speed = last.event / last.wall if last.wall > 0 else None
         return {"kind": self._prepared.settings.engine.kind, "events_per_second": speed, **self.engine}
 
+    def interrupted(self, cut: Cut | None) -> None:
+        """Write what was measured so far, and the models, if the run was stopped at a ``cut``."""
+        if cut is not None and self._directory is not None:
+            self._files[RESULT] = write_result(self._directory, cut.models, cut.margins)
+        self.write(INTERRUPTED, self.records)
+
     def finish(self, outcome: Outcome) -> Result:
         """Write everything; the result."""
         if self._directory is not None:
@@ -106,7 +117,7 @@ class Account:
         status = DONE
         if outcome.failure:
             status = DIVERGED if outcome.diverged else FAILED
-        content = self.write(status, outcome.records, outcome.failure)
+        content = self.write(status, outcome.records, outcome.failure, outcome.stopped)
         return Result.of(outcome.records, content, outcome.models, self._directory)
 
 

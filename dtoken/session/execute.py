@@ -12,25 +12,29 @@ import numpy as np
 from dtoken.config.settings import Settings
 from dtoken.data.files import writing
 from dtoken.engine.loop.engine import Engine
+from dtoken.engine.loop.interruption import Cut
 from dtoken.engine.loop.recorder import Record
 from dtoken.engine.loop.run import Outcome, Watch, run
 from dtoken.engine.timing import Choice
 from dtoken.errors import InputError, RunError
 from dtoken.schedule.events import Events
 from dtoken.session.account import Account
+from dtoken.session.duration import check_length
 from dtoken.session.engines import open_engine
 from dtoken.session.files import (
     FAILED,
-    INTERRUPTED,
     RUNNING,
+    check_writable,
     earlier_summary,
     is_over,
     recorded_choice,
     write_memory,
 )
+from dtoken.session.lines import where
 from dtoken.session.memory_samples import MemorySamples
-from dtoken.session.prepare import Prepared, check_length, chosen, is_auto, kernels_cached, prepare_run
+from dtoken.session.prepare import Prepared, chosen, is_auto, kernels_cached, prepare_run
 from dtoken.session.result import Result
+from dtoken.session.tracking import TRACKERS
 from dtoken.session.viewer import Viewer
 from hydra_dask.allocator import give_back
 from hydra_dask.durable import remove_leftovers, sync_folder
@@ -70,6 +74,8 @@ def carry_out(
     if directory is not None and (found := _finished(directory, settings)):
         viewer.found(found)
         return found
+    if directory is not None:
+        check_writable(directory)
     with _noting_memory(settings, directory), viewer:
         prepared = prepare_run(settings, viewer.watcher)
         check_length(prepared)
@@ -132,14 +138,39 @@ def _execute(prepared: Prepared, directory: Path | None, viewer: Viewer, client:
         prepared = chosen(prepared, Choice(**recorded))
     account = Account(prepared, directory)
     account.write(RUNNING)
+    with _tracked() as tracked:
+        return tracked(_to_the_end(prepared, directory, viewer, client, account))
+
+
+@contextmanager
+def _tracked() -> Iterator[Callable[[Result], Result]]:
+    """Tell trackers how the run ends, whatever happens."""
+    ended: list[Result] = []
+
+    def keep(result: Result) -> Result:
+        ended.append(result)
+        return result
+
+    try:
+        yield keep
+    finally:
+        for tracker in list(TRACKERS):
+            tracker.end(ended[0] if ended else None)
+
+
+def _to_the_end(
+    prepared: Prepared, directory: Path | None, viewer: Viewer, client: "Client | None", account: Account
+) -> Result:
     try:
         outcome = _run(prepared, directory, viewer, client, account)
         give_back()  # the engine is gone: what writes the files may have its memory
         return account.finish(outcome)
     except (Exception, KeyboardInterrupt) as error:
-        interrupted = isinstance(error, KeyboardInterrupt)
         with suppress(RunError):  # on a full disk; the first error is the one to tell
-            account.write(INTERRUPTED if interrupted else FAILED, failure=None if interrupted else str(error))
+            if isinstance(error, KeyboardInterrupt):
+                account.interrupted(error if isinstance(error, Cut) else None)
+            else:
+                account.write(FAILED, failure=str(error))
         raise
 
 
@@ -209,8 +240,14 @@ def _watch(
         resolve = samples_of(engine.samples(), np.cumsum([0, *prepared.store.node_rows]))
         log = LogWriter(directory, facts, resolve, experiment.law.continuized)
 
-    def begun(events: int) -> None:
-        account.begun = events
+    def begun(events: int, records: list[Record]) -> None:
+        account.begun, account.records = events, records
+        for tracker in TRACKERS:
+            tracker.begin(prepared.settings.as_config(), directory or Path(), events)
+            if not events:
+                tracker.record(records[0])
+        if events:
+            viewer.show("resumed", where(records[-1], events))
         if log is not None:
             log.begin(events)
         viewer.events(events)
@@ -221,6 +258,8 @@ def _watch(
         viewer.events(events.size)
 
     def recorded(record: Record) -> None:
+        for tracker in TRACKERS if record.event > account.begun else ():
+            tracker.record(record)
         viewer.record(record)
 
     watch = Watch(begun, happened, recorded, log.checkpoint if log else lambda: None)

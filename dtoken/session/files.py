@@ -6,6 +6,7 @@ import json
 import math
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import Any, BinaryIO
 
 import numpy as np
@@ -14,15 +15,31 @@ from dtoken.algorithms.contract import Models, Vector
 from dtoken.config.settings import FREE, Settings, flat
 from dtoken.config.values import show
 from dtoken.data.files import reason, writing
+from dtoken.engine.loop import checkpoint
 from dtoken.engine.loop.arrays import read_arrays, write_arrays
 from dtoken.engine.loop.recorder import Record, columns_of
-from dtoken.engine.loop.run import is_accurate
+from dtoken.engine.loop.run import FLOOR, is_accurate
 from dtoken.errors import InputError
 from dtoken.schedule.arrow import arrow_array
 from hydra_dask.durable import write_complete, write_complete_folder
 
 TRAJECTORY, SUMMARY, RESULT, MEMORY = "trajectory.parquet", "summary.json", "result.zarr", "memory.parquet"
 RUNNING, DONE, DIVERGED, FAILED, INTERRUPTED = "running", "done", "diverged", "failed", "interrupted"
+
+
+def check_writable(directory: Path) -> None:
+    """Refuse a directory in which nothing can be written, before any work; nothing is left there."""
+    new = [folder for folder in (directory, *directory.parents) if not folder.exists()]
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        with TemporaryFile(dir=directory):
+            pass
+    except OSError as error:
+        raise InputError(f"{directory} cannot be written: {error.strerror or error}; use another directory") from error
+    finally:
+        for folder in new:
+            if folder.is_dir() and not any(folder.iterdir()):
+                folder.rmdir()
 
 
 def write_file(path: Path, write: Callable[[BinaryIO], object], *, durable: bool = True) -> None:
@@ -176,6 +193,11 @@ def _check_same_origin(directory: Path, summary: Mapping[str, Any], settings: Se
         )
 
 
+def is_kept(directory: Path) -> bool:
+    """Whether there is a checkpoint from which a run goes on."""
+    return (directory / checkpoint.NAME).is_file()
+
+
 def recorded_choice(directory: Path | None) -> dict[str, Any] | None:
     """The p_comm that was chosen when the run in ``directory`` began, and what it was chosen by."""
     try:
@@ -190,6 +212,8 @@ def is_over(directory: Path, summary: Mapping[str, Any], settings: Settings) -> 
     """Whether the run in ``directory`` has nothing left to do: it failed, or went as far as ``settings`` ask for."""
     if summary["status"] not in (DONE, DIVERGED):
         return bool(summary["status"] == FAILED and summary["end"])
+    if summary.get("stopped") == FLOOR:
+        return True
     stop, end, rows = settings.stop, summary["end"], summary["data"]["rows"]
     return bool(
         summary["config"]["stop"] == settings.as_config()["stop"]

@@ -5,7 +5,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from dtoken.config.values import defaults, show
+from dtoken.engine.loop.recorder import Record
+from dtoken.engine.loop.run import FLOOR
 from dtoken.session.advice import advice, layout_of, what_bounds
+from dtoken.session.duration import WORTH_SAYING, longest, stop_named
 from dtoken.session.labels import HEADINGS
 from dtoken.session.memory_estimate import memory_line, store_need
 from dtoken.session.prepare import Prepared
@@ -19,17 +22,27 @@ FIRST = "reached (jumps)"  # heading of the jumps until an accuracy was met for 
 
 
 def header(prepared: Prepared) -> list[tuple[str, str]]:
-    """Data, method with constants, graph, what the theory says, engine."""
+    """Data, problem, method with constants, graph, what the theory says, engine, how long it takes if that is long."""
     settings = prepared.settings
     accuracy = settings.stop.suboptimality or min(settings.record.accuracies, default=1e-8)
     lines = [*description(prepared), ("theory", _theory(prepared, accuracy)), ("engine", _engine(prepared))]
     lines.append(("memory", memory_line(settings, store_need(settings, prepared.store)) or ""))
+    lines.append(("duration", _duration(prepared)))
     return [(name, text) for name, text in lines if text]
 
 
 def description(prepared: Prepared) -> list[tuple[str, str]]:
-    """Data, method with constants, graph."""
-    return [("data", _data(prepared)), ("method", _method(prepared)), ("graph", _graph(prepared))]
+    """Data, problem, method with constants, graph."""
+    parts = {"data": _data, "problem": _problem, "method": _method, "graph": _graph}
+    return [(name, text(prepared)) for name, text in parts.items()]
+
+
+def _duration(prepared: Prepared) -> str:
+    """How long the run takes, if that is long enough to matter."""
+    seconds = longest(prepared)
+    if seconds is None or seconds < WORTH_SAYING:
+        return ""
+    return f"about {duration(seconds)} on one core until stop={stop_named(prepared.settings.stop)} at the latest"
 
 
 def _engine(prepared: Prepared) -> str:
@@ -43,6 +56,23 @@ def _data(prepared: Prepared) -> str:
     rows = f"{fewest:,}" if fewest == most else f"{fewest:,} to {most:,}"
     size = f"{meta.rows:,} x {meta.d:,}  {count(meta.nonzeros)} non-zeros  {meta.n} nodes x {rows} rows"
     return f"{prepared.settings.source.name}  {size}" + ("  (cached)" if prepared.found else "")
+
+
+def _problem(prepared: Prepared) -> str:
+    problem, best = prepared.settings.problem, prepared.experiment.optimum
+    return f"{problem.loss}  sigma {problem.sigma:g}   F* {best.objective:.6g}, known to within {best.error:.1g}"
+
+
+def where(record: Record, events: int | None = None) -> str:
+    """Where a run is, by what was measured last.
+
+    Examples
+    --------
+    >>> where(Record(7, 2, 2, 30, 0.5, 9.0, 0.1, 1.0, 0.25, 0, 0), 9)
+    'after 9 events: F - F* was 0.25 after 0.5 passes'
+    """
+    after = f"after {record.event if events is None else events:,} events"
+    return f"{after}: F - F* was {record.suboptimality:.2g} after {record.passes:.4g} passes"
 
 
 def _method(prepared: Prepared) -> str:
@@ -125,7 +155,12 @@ def closing(result: Result) -> list[str]:
     lines.append(_measured_times(summary))
     lines.append(_tested(summary["end"] or {}))
     asked, end = summary["config"]["stop"]["suboptimality"], summary["end"]
-    if asked is not None and summary["status"] == "done" and not end["suboptimality"] <= asked:
+    if summary.get("stopped") == FLOOR:
+        lines.append(
+            f"stopped after {end['passes']:.4g} passes, where float64 ends: F - F* is {end['suboptimality']:.2g}, and "
+            "the last fifth of the run came no closer"
+        )
+    elif asked is not None and summary["status"] == "done" and not end["suboptimality"] <= asked:
         reached = f"{end['suboptimality']:.2g} after {end['passes']:.4g} passes"
         lines.append(f"stopped before stop.suboptimality={asked:g}: {reached}; a later stop continues this run")
     return [line for line in lines if line]

@@ -1,6 +1,5 @@
 """From settings to a run that can begin: all is checked that can be; data, constants and optimum are there."""
 
-import math
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -18,7 +17,7 @@ from dtoken.data.svmlight import Svmlight
 from dtoken.data.wrapped import Split
 from dtoken.engine.events.executor import executor
 from dtoken.engine.loop.experiment import Experiment, prepare, with_p_comm, with_seed
-from dtoken.engine.loop.prediction import Prediction, expected, predict
+from dtoken.engine.loop.prediction import Prediction, predict
 from dtoken.engine.timing import Choice
 from dtoken.errors import InputError
 from dtoken.graph.topologies import build
@@ -32,11 +31,12 @@ from dtoken.session.files import result_digest
 from dtoken.session.memory_estimate import check_memory, memory_budget, memory_estimate, store_need
 from dtoken.session.warm import check_origin, origin, origin_of
 from hydra_dask.allocator import keep_memory
+from hydra_dask.cluster import LocalWorkers
 
 LONG_MODEL = 2000  # features from which mixing a token and a node is worth a thread of its own
 LONG_GRADIENT = 20_000  # non-zeros from which the gradient of a node or of a block is
 KEPT = 256 * 1024**2  # bytes of rows that are kept between the passes that prepare a run
-MOST_EVENTS = 1e13  # of a run: ten days at ten million a second
+NODES_LISTED = 5  # in a sentence
 READING = 50_000_000  # bytes of the chunks that a thread has at hand in such a pass
 
 
@@ -58,6 +58,28 @@ class Prepared:
         """What the theory says about the run."""
         return predict(self.experiment)
 
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What the user should know before the run starts, in sentences."""
+        return (*self.experiment.notes, *_of_one_class(self.store))
+
+
+def _of_one_class(store: ShardStore) -> tuple[str, ...]:
+    """What to say where nodes have rows of one class only."""
+    meta = store.meta
+    alone = [
+        node
+        for node, (positive, rows) in enumerate(zip(meta.node_positives, meta.node_rows, strict=True))
+        if meta.classes and positive in (0, rows)
+    ]
+    if not alone:
+        return ()
+    listed = ", ".join(map(str, alone[:NODES_LISTED])) + (", ..." if len(alone) > NODES_LISTED else "")
+    text = f"{len(alone)} of {meta.n} nodes have rows of one class only (node {listed})"
+    if meta.partition.get("kind") == "contiguous":
+        text += ", as where rows are sorted by their labels; partition.kind=shuffled mixes them"
+    return (text,)
+
 
 def check_run(settings: Settings) -> Walk:
     """Check what can be checked without the data; the walk of the tokens."""
@@ -71,6 +93,16 @@ def check_run(settings: Settings) -> Walk:
     if memory_budget(settings) is not None:
         check_memory(settings, memory_estimate(settings))
     return steps
+
+
+def check_alone(settings: Settings) -> None:
+    """Refuse a single run in this process that is given a cluster: nothing of it would happen there."""
+    if settings.engine.here and settings.cluster != LocalWorkers():
+        given = f"cluster={settings.cluster.kind}"
+        raise InputError(
+            f"{given} is where engine=dask and the runs of a sweep (-m) happen, but this run would happen here; "
+            f"add engine=dask, or -m for a sweep, or leave the cluster out"
+        )
 
 
 def prepare_run(settings: Settings, watcher: Watcher | None = None) -> Prepared:
@@ -129,35 +161,6 @@ def _first_gap(experiment: Experiment) -> float:
     problem, start = experiment.problem, experiment.origin
     first = start_objective(problem) if start is None else problem.objective(start.tokens.mean(axis=0))
     return first - experiment.optimum.objective
-
-
-def check_length(prepared: Prepared) -> None:
-    """Refuse a run that would not end, or not be measured once, in any time that a user has.
-
-    A run with ``stop.suboptimality`` may end any time, so only the time until it is first looked at counts.
-    """
-    settings, experiment = prepared.settings, prepared.experiment
-    if experiment.replay is not None:
-        return
-    step = expected(experiment.schedule, experiment.law, experiment.costs, experiment.facts)
-    rows = int(experiment.facts.rows.sum())
-
-    def events(passes: float | None, jumps: int | None, count: int | None = None) -> float:
-        """How many are to be expected until the first of these is reached."""
-        wanted = [(passes and passes * rows, step.gradients), (jumps, step.jumps), (count, step.events)]
-        return step.events * min((most / each if each else math.inf for most, each in wanted if most), default=math.inf)
-
-    stop, record = settings.stop, settings.record
-    end = events(stop.passes, stop.jumps, stop.events)
-    if stop.suboptimality is not None:
-        end = min(end, events(record.every_passes, record.every_jumps))
-    if end <= MOST_EVENTS:
-        return
-    given = getattr(settings.method, "given_p_comm", None)
-    remedy = "an earlier stop" if given is None else f"another algorithm.p_comm than {given}, or an earlier stop"
-    raise InputError(
-        f"this run would end after about {end:.0e} events, and a computer does some millions a second; use {remedy}"
-    )
 
 
 def open_data(settings: Settings, watcher: Watcher | None = None) -> tuple[ShardStore, bool]:

@@ -6,11 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from dtoken.engine.loop.accuracy import crossing
+from dtoken.engine.loop.accuracy import ROUNDING, crossing
 from dtoken.engine.loop.experiment import Experiment
 from dtoken.engine.loop.prediction import Prediction
 from dtoken.engine.loop.recorder import Record
-from dtoken.engine.loop.run import ROUNDING
 from dtoken.graph.walks import in_words
 
 SPECTRUM_NODES = 500  # nodes up to which the spectral gap is quick to compute

@@ -7,6 +7,7 @@ from typing import Self
 
 from dtoken.data.build import Watcher
 from dtoken.engine.loop.recorder import Record
+from dtoken.engine.loop.run import FLOOR
 from dtoken.engine.loop.settings import Stop
 from dtoken.session.lines import closing, header
 from dtoken.session.prepare import Prepared
@@ -59,13 +60,16 @@ class Telling(Viewer):
         """Say that there is nothing to do; a failure is the caller's to tell."""
         self.subject = f"{result.directory} holds this run, which"
         if not result.failure:
-            print(f"This run is done already; a later stop would continue it.\n{result.directory}")
+            more = (
+                "it cannot get closer" if result.summary.get("stopped") == FLOOR else "a later stop would continue it"
+            )
+            print(f"This run is done already; {more}.\n{result.directory}")
 
     def prepared(self, prepared: Prepared) -> None:
         """Describe the run."""
         for name, text in header(prepared):
             self.show(name, text)
-        for note in prepared.experiment.notes:
+        for note in prepared.notes:
             self.note(note)
 
     def show(self, name: str, text: str) -> None:

@@ -14,6 +14,7 @@ from dtoken.errors import InputError, RunError
 from dtoken.problem.finite_sum import FiniteSum
 from dtoken.problem.losses import get_loss
 from dtoken.problem.optimum import optimum
+from dtoken.session.objective import check_objective
 from dtoken.session.prepare import check_run, open_data
 
 
@@ -28,6 +29,7 @@ class Shared(NamedTuple):
 def check_job(config: Any) -> Shared:
     """Refuse what cannot run, as far as that is known without the data; say what it may share with other runs."""
     settings = settings_to_run(config)
+    check_objective(config.objective)
     check_run(settings)
     return _shared(settings)
 

@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 from dtoken.config.settings import Settings
 from dtoken.errors import InputError, RunError
+from dtoken.session.duration import gradient_seconds
 from dtoken.session.memory_estimate import data_sizes, memory_budget, memory_estimate, reads_a_pass
 
 
@@ -13,6 +14,7 @@ class Estimate(NamedTuple):
 
     memory: float | None = None  # None: nobody knows before the data are read
     gradients: float | None = None
+    seconds: float | None = None  # that the gradients take on one core, roughly; visits and measurements not counted
     reads: float = 0.0  # beside those of the preparation; 0 where all rows fit into memory
 
 
@@ -37,4 +39,6 @@ def estimate(settings: Settings) -> Estimate:
         return Estimate(float(memory))
     processes = min(settings.engine.processes(settings.cluster), settings.partition.nodes)
     reads = processes * passes * reads_a_pass(need, need.room(budget))
-    return Estimate(float(memory), float(math.ceil(passes * sum(sizes[1]))), reads)
+    _, rows, nonzeros = sizes
+    gradients = float(math.ceil(passes * sum(rows)))
+    return Estimate(float(memory), gradients, gradient_seconds(gradients, sum(rows), sum(nonzeros)), reads)

@@ -8,12 +8,16 @@ from dtoken.session.files import DIVERGED
 from dtoken.session.result import Result
 
 
-def run_of_sweep(config: Any) -> None:
-    """Carry out the run that ``config`` describes, in Hydra's output directory; JobFailed if it does not end well."""
+def run_of_sweep(config: Any) -> float:
+    """Carry out the run that ``config`` describes, in Hydra's output directory; JobFailed if it does not end well.
+
+    Returns the run's ``objective``, for sweepers that search.
+    """
     from hydra.core.hydra_config import HydraConfig
 
     from dtoken.config.hydra import settings_to_run
     from dtoken.session.execute import carry_out
+    from dtoken.session.objective import objective
     from dtoken.sweep.progress import ProgressFile
 
     hydra = HydraConfig.get()
@@ -29,6 +33,7 @@ def run_of_sweep(config: Any) -> None:
         progress.remove()
     if reason := bad_end(result, progress.subject):
         raise reason
+    return objective(str(config.objective), result)
 
 
 def bad_end(result: Result, subject: str) -> JobFailed | None:

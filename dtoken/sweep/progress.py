@@ -8,6 +8,7 @@ from dtoken.session.files import write_json
 from dtoken.session.prepare import Prepared
 from dtoken.session.viewer import Telling, fraction
 from hydra_dask.manifest import PROGRESS
+from hydra_dask.pruning import report
 
 SECONDS = 1.0  # from one version to the next
 
@@ -17,7 +18,7 @@ class ProgressFile(Telling):
 
     def __init__(self, directory: Path) -> None:
         self._path = directory / PROGRESS
-        self._written = -SECONDS
+        self._written, self._records = -SECONDS, 0
 
     def prepared(self, prepared: Prepared) -> None:
         """Describe the run."""
@@ -25,7 +26,9 @@ class ProgressFile(Telling):
         super().prepared(prepared)
 
     def record(self, record: Record) -> None:
-        """Write the file, if the last one is old enough."""
+        """Write the file, if the last one is old enough; let a sweeper that prunes know in any case."""
+        self._records += 1
+        report(self._records, record.suboptimality)
         if time.monotonic() - self._written >= SECONDS:
             self._written = time.monotonic()
             content = {

@@ -8,6 +8,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from dtoken.config.loader import expanded
 from dtoken.config.settings import flat
 from dtoken.data.files import reason
 from dtoken.errors import InputError
@@ -26,6 +27,7 @@ KINDS = {
     "engine.kind": "engine",
     "cluster.kind": "cluster",
 }
+NO_SETTINGS = ("theory", "objective")  # keys of what the command does and tells
 GROUP_KEYS = {"problem": "problem.loss"}  # groups whose choice is the value of another key
 
 
@@ -197,8 +199,9 @@ def _overrides(directory: Path | None, job: Mapping[str, Any]) -> dict[str, Any]
     words = job.get("overrides")
     if words is None:
         words = _yaml(directory / HYDRA_FOLDER / "overrides.yaml") if directory else None
-    pairs = [_override(str(word)) for word in words] if isinstance(words, list) else []
-    return {GROUP_KEYS.get(key, KINDS.get(key, key)): value for key, value in pairs if not key.startswith("hydra.")}
+    pairs = [_override(word) for word in expanded(map(str, words))] if isinstance(words, list) else []
+    settings = [(key, value) for key, value in pairs if not key.startswith("hydra.") and key not in NO_SETTINGS]
+    return {GROUP_KEYS.get(key, KINDS.get(key, key)): value for key, value in settings}
 
 
 @lru_cache(maxsize=10_000)

@@ -72,7 +72,7 @@ class Status:
                 found.append(f"  #{job.index:<4} {short(job, swept)}   {told.get('text', '')}{share}".rstrip())
         found += closing(self.jobs, self.directory)[1:]
         if not self.alive and any(job.status in TO_DO for job in self.jobs):
-            found.append(f"no driver is at work; dtoken-sweep resume {self.directory}")
+            found.append(f"no driver is at work; dtoken-sweep resume {shlex.quote(str(self.directory))}")
         return found
 
 

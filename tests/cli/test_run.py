@@ -21,11 +21,12 @@ def test_a_run_says_what_it_does_and_where_it_left_the_result(dtoken: Dtoken) ->
     said = dtoken("algorithm.tokens=2", "record.accuracies=[1,1e-30]")
     assert said.status == 0
     lines = said.out.splitlines()
-    assert [line.split()[0] for line in lines[:5]] == ["data", "method", "graph", "theory", "engine"]
+    assert [line.split()[0] for line in lines[:6]] == ["data", "problem", "method", "graph", "theory", "engine"]
     assert "60 x 4" in lines[0]
-    assert "K=2" in lines[1]
-    assert "per step proved: mean gap below 1e-30 after " in lines[3]
-    assert lines[5].split() == [
+    assert lines[1].startswith("problem    logistic  sigma 0.1   F* ")
+    assert "K=2" in lines[2]
+    assert "per step proved: mean gap below 1e-30 after " in lines[4]
+    assert lines[6].split() == [
         "jumps",
         "messages",
         "gradients",
@@ -36,8 +37,8 @@ def test_a_run_says_what_it_does_and_where_it_left_the_result(dtoken: Dtoken) ->
         "reached",
         "(jumps)",
     ]
-    assert lines[6].startswith("to 1 ")
-    assert lines[7].split() == ["to", "1e-30", *["-"] * 7]
+    assert lines[7].startswith("to 1 ")
+    assert lines[8].split() == ["to", "1e-30", *["-"] * 7]
     folder = Path(said.last)
     assert folder.parts[0] == "outputs"
     assert {path.name for path in folder.iterdir()} - {"checkpoint.bin"} == {  # which only longer runs leave

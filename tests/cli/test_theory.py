@@ -29,7 +29,7 @@ def column(out: str, place: int = -1) -> dict[str, str]:
 
 def test_a_budget_is_described(dtoken: Dtoken) -> None:
     said = dtoken("theory=only", "engine.memory=20MB")
-    assert said.out.splitlines()[3].startswith("memory     20 MB: ")
+    assert said.out.splitlines()[4].startswith("memory     20 MB: ")
     assert "memory" not in dtoken("theory=only").out
 
 
@@ -50,7 +50,7 @@ def test_what_would_bound_a_run_on_a_cluster_is_told_without_one(dtoken: Dtoken)
 def test_one_run(dtoken: Dtoken) -> None:
     said = dtoken("theory=only", "algorithm.tokens=2", "record.accuracies=[1e-3]", "stop.suboptimality=1e-5")
     assert said.status == 0
-    assert [line.split()[0] for line in said.out.splitlines()[:3]] == ["data", "method", "graph"]
+    assert [line.split()[0] for line in said.out.splitlines()[:4]] == ["data", "problem", "method", "graph"]
     table = column(said.out)
     assert float(table["sigma_t"]) == pytest.approx(4 * 0.1 / 6, rel=1e-3)
     assert float(table["spectral gap of the walk"]) == 1

@@ -4,11 +4,16 @@ A curve of a stochastic method is noisy: it dips below an accuracy, rises again,
 depends on how often one looks, so what counts as needed is from where on a curve stays below.
 """
 
+import sys
 from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
+
+ROUNDING = 1e4 * sys.float_info.epsilon  # suboptimalities below this share of F say little
+LAST_SHARE = 0.2  # of a run that has brought it no closer
+LAST_RECORDS = 10  # at least
 
 
 class Crossing(NamedTuple):
@@ -48,3 +53,30 @@ def settled(suboptimalities: Sequence[float], accuracy: float, patience: int) ->
     """
     last = suboptimalities[-patience:]
     return len(last) == patience and all(value <= accuracy for value in last)
+
+
+def exhausted(
+    events: Sequence[int], suboptimalities: Sequence[float], distances: Sequence[float], floor: float
+) -> bool:
+    """Whether a run cannot get closer: the last fifth of it, ten records or more, is at the floor and came no nearer.
+
+    Parameters
+    ----------
+    events, suboptimalities, distances
+        Of each record point: events so far, F - F*, and the squared distance to the optimum.
+    floor
+        What F - F* cannot be told from 0 below, because of rounding errors and the error of F* itself.
+
+    Examples
+    --------
+    >>> events = range(100)
+    >>> falls = [0.5**k for k in events]
+    >>> exhausted(events, falls, falls, 1e-12), exhausted(events, falls, [max(each, 1e-20) for each in falls], 1e-12)
+    (False, True)
+    """
+    if not suboptimalities or not abs(suboptimalities[-1]) <= floor:
+        return False
+    last = min(int(np.searchsorted(events, (1 - LAST_SHARE) * events[-1], "right")), len(events) - LAST_RECORDS)
+    if last < 1 or not all(abs(value) <= floor for value in suboptimalities[last:]):
+        return False
+    return min(distances[last:]) >= min(distances[:last])

@@ -6,14 +6,23 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from dtoken.algorithms.contract import Models, Vector
 from hydra_dask.stopping import asked_to_stop
 
 PATIENCE = 10.0  # seconds to come to a cut; a second signal ends the wait
 
 
+class Cut(KeyboardInterrupt):
+    """A run was stopped at a cut, of which there is a checkpoint."""
+
+    def __init__(self, models: Models, margins: Vector | None) -> None:
+        super().__init__()
+        self.models, self.margins = models, margins  # as they were then
+
+
 @contextmanager
 def put_off(wanted: bool = True) -> Iterator[Callable[[], bool]]:
-    """Give a function that says whether the run is to stop at the next cut, and is to raise KeyboardInterrupt there.
+    """Give a function that says whether the run is to stop at the next cut, and is to raise `Cut` there.
 
     Outside of the main thread signals are not ours, and nothing is put off where nothing is kept at a cut.
     """

@@ -67,15 +67,13 @@ class Keeper:
         self._last, self._cost = clock(), 0.0
 
     def look(self, number: int | None, stopping: bool, leaving: bool = False) -> None:
-        """Write one if it is due, at record point ``number`` or at none; KeyboardInterrupt if the run is to stop.
+        """Write one if it is due, at record point ``number`` or at none, or if the run is to stop here.
 
         ``leaving``: a part of the engine is about to go, and one is due at once.
         """
         due = self._seconds is not None and self._since >= max(self._seconds, self._cost / SHARE)
         if stopping or leaving or due or (self._every is not None and number is not None and number % self._every == 0):
             self._save()
-        if stopping:
-            raise KeyboardInterrupt
 
     def end(self, stopping: bool) -> None:
         """Write one at the end if it spares a longer run much more than its cost."""

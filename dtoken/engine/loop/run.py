@@ -1,7 +1,6 @@
 """The run: draw events, let them happen, measure at record points, stop, keep what is needed to go on."""
 
 import math
-import sys
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -9,11 +8,11 @@ from functools import partial
 from pathlib import Path
 
 from dtoken.algorithms.contract import Models, Vector
-from dtoken.engine.loop.accuracy import settled
+from dtoken.engine.loop.accuracy import ROUNDING, exhausted, settled
 from dtoken.engine.loop.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
 from dtoken.engine.loop.engine import Engine
 from dtoken.engine.loop.experiment import Experiment
-from dtoken.engine.loop.interruption import put_off
+from dtoken.engine.loop.interruption import Cut, put_off
 from dtoken.engine.loop.keeping import FIRST, Keeper, Pace, Stopwatch
 from dtoken.engine.loop.recorder import Record, record
 from dtoken.engine.loop.settings import NO_CHECKPOINTS, Checkpointing, Recording, Stop
@@ -24,7 +23,7 @@ from dtoken.schedule.clock import NO_LIMITS, UNLIMITED, Clock, Limits, advance, 
 from dtoken.schedule.events import MOVE, Events
 from dtoken.schedule.stream import Start
 
-ROUNDING = 1e4 * sys.float_info.epsilon  # suboptimalities below this share of F say little
+DIVERGENCE, FLOOR = "divergence", "float64"  # ends that nobody asked for
 GROWTH = 1e6  # a squared distance that has grown by this factor does not come back
 
 
@@ -37,6 +36,7 @@ class Outcome:
     failure: str | None  # why it did not end well, in a sentence
     diverged: bool = False  # it ended farther from the optimum than it began
     margins: Vector | None = None  # (rows,) of all nodes
+    stopped: str | None = None  # which criterion ended it; None: its schedule did, or it did not end well
 
 
 def _ignore(*_: object) -> None:
@@ -47,7 +47,9 @@ def _ignore(*_: object) -> None:
 class Watch:
     """Who wants to know of a run while it goes on."""
 
-    begin: Callable[[int], None] = _ignore  # the run goes on after this many events, 0 for a new one
+    begin: Callable[[int, list[Record]], None] = (
+        _ignore  # it goes on after so many events; its records, also later ones
+    )
     events: Callable[[Events], None] = _ignore  # these events happened
     record: Callable[[Record], None] = _ignore  # this was measured
     checkpoint: Callable[[], None] = _ignore  # all that was told so far is about to be part of a checkpoint
@@ -95,12 +97,13 @@ def run(
     rows = int(experiment.facts.rows.sum())
     end = _stop_limits(stop, rows)
     position = _resume(experiment, engine, directory, identity) or _begin(experiment, engine, watch)
-    watch.begin(position.clock.events)
+    watch.begin(position.clock.events, position.records)
     failure: str | None = None
-    over = _divergence(experiment, position.records) or _reached(position.clock, end)
-    if over or is_accurate(position.records, stop, recording, rows):
+    ends = partial(_end, experiment, position, stop, recording, rows, end)
+    over = ends()
+    if over is not None:
         _measure_end(experiment, engine, position, watch)
-        return _outcome(experiment, position, engine, stop, failure)
+        return _outcome(experiment, position, engine, stop, failure, over)
     if not _regular(position.records, recording, rows):
         position.records.pop()  # measured only because the run ended there
     _warm_up(experiment)
@@ -121,22 +124,53 @@ def run(
                 pace.looked(position.wall)
             if reached:
                 failure = _measure(experiment, engine, position, watch)
-                finished = failure or _divergence(experiment, position.records) or _reached(position.clock, end)
-                if finished or is_accurate(position.records, stop, recording, rows):
+                over = failure or ends()
+                if over is not None:
                     break
             if keeper and looks:
-                keeper.look(len(position.records) - 1 if reached else None, interrupted(), engine.leaving)
+                stopping = interrupted()
+                keeper.look(len(position.records) - 1 if reached else None, stopping, engine.leaving)
+                if stopping:
+                    raise Cut(engine.models(position.t), engine.margins())
             stopwatch.lap()
         _measure_end(experiment, engine, position, watch)
         if keeper:
             keeper.end(interrupted())
-    return _outcome(experiment, position, engine, stop, failure)
+    return _outcome(experiment, position, engine, stop, failure, over)
 
 
-def _outcome(experiment: Experiment, position: _Position, engine: Engine, stop: Stop, failure: str | None) -> Outcome:
+def _end(
+    experiment: Experiment, position: _Position, stop: Stop, recording: Recording, rows: int, end: Limits
+) -> str | None:
+    """Which criterion ends the run where it is, if one does."""
+    if _divergence(experiment, position.records):
+        return DIVERGENCE
+    for name in Limits._fields:
+        if getattr(position.clock, name) >= getattr(end, name):
+            return "passes" if name == "gradients" else name
+    kept = position.records if _regular(position.records, recording, rows) else position.records[:-1]
+    if stop.suboptimality is not None and _is_accurate(kept, stop):
+        return "suboptimality"
+    return FLOOR if _is_exhausted(experiment, kept) else None
+
+
+def _is_exhausted(experiment: Experiment, records: list[Record]) -> bool:
+    best = experiment.optimum
+    floor = max(ROUNDING * abs(best.objective), best.error)
+    if not abs(records[-1].suboptimality) <= floor:
+        return False
+    events, gaps = [each.event for each in records], [each.suboptimality for each in records]
+    return exhausted(events, gaps, [each.distance for each in records], floor)
+
+
+def _outcome(
+    experiment: Experiment, position: _Position, engine: Engine, stop: Stop, failure: str | None, stopped: str | None
+) -> Outcome:
     records, heuristic = position.records, getattr(experiment.method, "smoothness", "") == "factor"
     diverged = None if failure else _divergence(experiment, records) or _rise(experiment, records, stop, heuristic)
-    return Outcome(records, engine.models(position.t), failure or diverged, diverged is not None, engine.margins())
+    models, margins = engine.models(position.t), engine.margins()
+    bad = failure or diverged
+    return Outcome(records, models, bad, diverged is not None, margins, None if bad else stopped)
 
 
 def _measure(experiment: Experiment, engine: Engine, position: _Position, watch: Watch) -> str | None:
@@ -260,7 +294,11 @@ def is_accurate(records: list[Record], stop: Stop, recording: Recording, rows: i
     """Whether a run has come to the accuracy at which it is to stop, by the records that a longer run has, too."""
     if stop.suboptimality is None:
         return False
-    kept = records if _regular(records, recording, rows) else records[:-1]
+    return _is_accurate(records if _regular(records, recording, rows) else records[:-1], stop)
+
+
+def _is_accurate(kept: list[Record], stop: Stop) -> bool:
+    assert stop.suboptimality is not None
     return settled([record.suboptimality for record in kept[-stop.patience :]], stop.suboptimality, stop.patience)
 
 

@@ -221,7 +221,12 @@ def test_a_signal_makes_a_checkpoint_and_nothing_is_repeated(number: int, tmp_pa
         go(tmp_path, every=None, watch=Watch(events=count_and_signal), checkpointing=Checkpointing(1e9))
     assert (signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)) == before
     begun: list[int] = []
-    outcome = go(tmp_path, every=None, watch=Watch(begin=begun.append), checkpointing=Checkpointing(1e9))
+    outcome = go(
+        tmp_path,
+        every=None,
+        watch=Watch(begin=lambda events, _: begun.append(events)),
+        checkpointing=Checkpointing(1e9),
+    )
     assert begun == [sum(told)]
     assert_same(outcome, go(None, every=None))
 

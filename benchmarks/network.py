@@ -34,6 +34,7 @@ from dtoken.data.store import ShardStore
 from dtoken.engine.bounds import Bounds, Costs, bounds
 from dtoken.engine.dask.driver import DaskEngine
 from dtoken.engine.loop.experiment import Experiment, with_p_comm
+from dtoken.engine.settings import DaskSettings
 from dtoken.engine.timing import choose, link_seconds
 from dtoken.schedule.events import Events
 from dtoken.theory.local_work import Times, rate_share
@@ -49,6 +50,7 @@ TURNS = 2  # of each case and rate; the best counts
 CASES = [("tvr", k, graph) for k in (4, 20) for graph in ("complete", "ring")]
 CASES += [("token", 20, graph) for graph in ("complete", "ring")]
 AUTO = ("tvr", 20, "complete")  # the case that is run with p_comm=auto, and with encryption, too
+TCP = DaskSettings(transport="tcp")  # both hosts are this machine, and would share memory
 
 
 def missing() -> str | None:
@@ -202,7 +204,7 @@ def compare(figures: Figures, names: Sequence[str], store: ShardStore, clients: 
     balanced = make_experiment(store, name, tokens, graph)
     count = 8_000_000 // max(store.node_rows) if name == "token" else 200_000
     title = f"{name}, K = {tokens}, {graph}"
-    with DaskEngine(plain, balanced, store) as engine:
+    with DaskEngine(plain, balanced, store, TCP) as engine:
         run = Case(balanced, store, engine, count)
         for gigabits in RATES:
             shape(names, gigabits)
@@ -222,7 +224,7 @@ def compare(figures: Figures, names: Sequence[str], store: ShardStore, clients: 
                 gain = auto.speed * rate_share(chosen, balanced.constants.balanced) / found.speed
                 figures.add(f"{title}, {gigabits} Gbit/s: progress with auto / balanced", gain, "ratio")
     if case == AUTO:
-        with DaskEngine(secure, balanced, store) as engine:
+        with DaskEngine(secure, balanced, store, TCP) as engine:
             run = Case(balanced, store, engine, count)
             for gigabits in RATES:
                 shape(names, gigabits)

@@ -37,8 +37,8 @@ class LocalEngine(Runner):
         origin: Origin | None = None,
     ) -> None:
         rows = NodeRows(shards, range(shards.n), loss, method, room)
-        site = whole_site(shards.n, method.token_start(shards.n))
-        super().__init__(method, c, rows, site, threads=threads, origin=origin)
+        site = whole_site(rows.work, threads, method.token_start(shards.n))
+        super().__init__(method, c, rows, site, origin=origin)
 
     def run(self, events: Events, start: Start | None = None, offset: int = 0) -> None:
         """Let ``events`` happen, soon; where they stand in the schedule does not matter here."""

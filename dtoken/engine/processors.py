@@ -13,4 +13,9 @@ def processors() -> int:
             return int(get_worker().state.nthreads)
         except ValueError:
             pass
+    return own_processors()
+
+
+def own_processors() -> int:
+    """Processors that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -3,7 +3,8 @@
 Events are planned for the nodes that are hosted here and run by the compiled executor, in one thread or in several,
 each with its own group of nodes. Where rows do not all fit into memory, events are first cut into pieces whose rows do.
 The local engine is a runner with all nodes; each host of a run on Dask has one with some of them. Tokens pass from
-thread to thread in shared memory, and to and from other hosts by a courier.
+thread to thread in memory that they have in common, also between hosts of one machine, and to and from hosts elsewhere
+by a courier.
 
 The schedule fixes the order of everything that touches a node or a token, so the bits depend neither on the number of
 threads nor on who hosts what.
@@ -15,7 +16,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from threading import Event
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numba.core.errors import NumbaError
@@ -25,6 +26,8 @@ from dtoken.algorithms.contract import Arrays, Method, Models, Origin, Vector
 from dtoken.engine.events.draws import hosted_samples
 from dtoken.engine.events.executor import LEAVING, WAITING, executor
 from dtoken.engine.events.plan import Plan, Traffic, make_plan
+from dtoken.engine.events.sleeping import look_seconds
+from dtoken.engine.handover import Courier, Handover, NoCourier
 from dtoken.engine.loop.parts import Part, put_part, take_part
 from dtoken.engine.placement import balanced_groups
 from dtoken.engine.rows.node_rows import NodeRows
@@ -45,32 +48,6 @@ def _reason(error: Exception) -> str:
     return f"{told} ({place})" if place else told
 
 
-class Courier(Protocol):
-    """How tokens come from other hosts and go there; called by the threads of a runner."""
-
-    patience: int  # looks for a token before a thread waits for it
-
-    def send(self, k: int, host: int, turn: int) -> None:
-        """Send token k, which has been part of ``turn`` visits and meets."""
-
-    def wait(self, come: Callable[[], bool]) -> None:
-        """Return when a token may have come, at the latest when ``come()`` is true."""
-
-
-class NoCourier:
-    """There is one host: a token that is not here yet is with another thread."""
-
-    patience = 2000
-
-    def send(self, k: int, host: int, turn: int) -> None:
-        """Never called."""
-        raise AssertionError(f"token {k} has nowhere to go")
-
-    def wait(self, come: Callable[[], bool]) -> None:
-        """Let another thread, which has the token and may need this processor, go on."""
-        time.sleep(0)
-
-
 @dataclass
 class Tally:
     """Where the time of a runner goes, in seconds of all its threads."""
@@ -78,8 +55,11 @@ class Tally:
     events: int = 0  # visits and local steps that ran here
     busy: float = 0.0  # in kernels
     waiting: float = 0.0  # without a token
-    hops: int = 0  # tokens sent
     sending: float = 0.0  # spent sending
+    hops_thread: int = 0  # tokens that came here from another node: of the same thread,
+    hops_threads: int = 0  # of another thread of this process,
+    hops_shared: int = 0  # of another process, through memory that both share,
+    hops_network: int = 0  # from elsewhere, as a message
 
     def add(self, other: "Tally") -> None:
         """Count what another one counted, too."""
@@ -90,19 +70,21 @@ class Tally:
 class Site(NamedTuple):
     """Which nodes are hosted where."""
 
-    host: NDArray[np.int64]  # (n,) host of each node
+    thread: NDArray[np.int64]  # (n,) thread of each node; those of all hosts are counted
+    host: NDArray[np.int64]  # (threads,) host of each thread
     me: int  # the host at which this is
     token_start: NDArray[np.int64]  # (K,) first node of each token
 
     @property
     def numbers(self) -> NDArray[np.int64]:
         """The nodes that are hosted here."""
-        return np.flatnonzero(self.host == self.me)
+        return np.flatnonzero(self.host[self.thread] == self.me)
 
 
-def whole_site(n: int, token_start: NDArray[np.int64]) -> Site:
-    """All nodes are hosted here."""
-    return Site(np.zeros(n, np.int64), 0, token_start)
+def whole_site(work: Sequence[int], threads: int, token_start: NDArray[np.int64]) -> Site:
+    """All nodes are hosted here, in threads with about the same work."""
+    threads = min(threads, len(work))
+    return Site(balanced_groups(work, threads), np.zeros(threads, np.int64), 0, token_start)
 
 
 class Runner:
@@ -115,9 +97,7 @@ class Runner:
     rows
         Of the hosted nodes.
     site
-        Which nodes these are.
-    threads
-        How many groups of nodes work side by side.
+        Which nodes these are, and which threads have them.
     courier
         For tokens that come and go; None: all nodes are hosted here.
     origin
@@ -131,36 +111,53 @@ class Runner:
         rows: NodeRows,
         site: Site,
         *,
-        threads: int = 1,
         courier: Courier | None = None,
         origin: Origin | None = None,
     ) -> None:
         self._method, self._node_rows, self._site, self._origin = method, rows, site, origin
-        self._courier = courier or NoCourier()
         self.rows, self.numbers = rows.rows, site.numbers
         self._run = executor(method.local, method.visit, method.meet)
         self._samples = hosted_samples(method, constants, self.rows)
-        self.ready = np.zeros(len(site.token_start), np.int64)  # turns of each token that is here, -1: it is not
         self.tally = Tally()
-        self.threads = threads = min(threads, len(self.numbers))
-        self._slot = np.full(len(site.host), -1)  # place of each node among the hosted ones
+        threads = np.flatnonzero(site.host == site.me)
+        self._slot = np.full(len(site.thread), -1)  # place of each node among the hosted ones
         self._slot[self.numbers] = np.arange(len(self.numbers))
-        self._group = np.full(len(site.host), -1)
-        self._group[self.numbers] = balanced_groups(rows.work, threads)
-        self._slots = [np.where(self._group == group, self._slot, -1) for group in range(threads)]
-        self._pool = ThreadPoolExecutor(threads, "dtoken-run") if threads > 1 else None
-        self.begin(constants)
+        self._group = np.full(len(site.thread), -1)
+        self._group[self.numbers] = site.thread[self.numbers] - threads[0]
+        self._slots = [np.where(self._group == group, self._slot, -1) for group in range(len(threads))]
+        self._pool = ThreadPoolExecutor(len(threads), "dtoken-run") if len(threads) > 1 else None
+        self.nodes, tokens = rows.start(constants, origin)
+        self.handover = Handover(tokens, len(site.token_start), site.host, site.me, courier or NoCourier())
+        self._c = constants
+        self._place_tokens(site.token_start, np.zeros_like(site.token_start))
+
+    @property
+    def threads(self) -> int:
+        """How many threads there are here."""
+        return len(self.handover.threads)
+
+    def share(self, memory: memoryview | None, hosts: Sequence[int]) -> None:
+        """Have tokens in ``memory`` in common with other ``hosts``, or with nobody; then ``begin`` or ``restore``."""
+        self._forget()
+        self.handover.share(memory, hosts)
 
     def begin(self, constants: Arrays) -> None:
         """Go to the very start."""
         self._forget()
         self._c = constants
-        self.nodes, self.tokens = self._node_rows.start(constants, self._origin)
-        self._place_tokens(self._site.token_start, np.zeros(len(self.ready), np.int64))
+        self.nodes, tokens = self._node_rows.start(constants, self._origin)
+        self.handover.put(tokens)
+        self._place_tokens(self._site.token_start, np.zeros_like(self._site.token_start))
 
     def _place_tokens(self, where: NDArray[np.int64], turns: NDArray[np.int64]) -> None:
-        self._traffic = Traffic(self._site.host, self._site.me, where.copy(), turns.copy())
-        self.ready[:] = np.where(self._site.host[where] == self._site.me, turns, -1)
+        thread, first = self._site.thread, self.handover.threads[0]
+        self._traffic = Traffic(thread, len(self._site.host), first, where.copy(), turns.copy())
+        self.handover.place(thread[where], turns)
+
+    @property
+    def tokens(self) -> Arrays:
+        """The states of the tokens; out of date for those that are elsewhere."""
+        return self.handover.common.tokens
 
     @property
     def streams(self) -> bool:
@@ -183,7 +180,7 @@ class Runner:
     @property
     def tokens_here(self) -> NDArray[np.int64]:
         """The tokens that are here when all events have happened."""
-        return np.flatnonzero(self._site.host[self._traffic.where] == self._site.me)
+        return np.flatnonzero(self._site.host[self._site.thread[self._traffic.where]] == self._site.me)
 
     def compile(self) -> None:
         """Compile everything, so that the times of a run do not contain it."""
@@ -229,8 +226,9 @@ class Runner:
     def _plans(self, events: Events) -> tuple[list[Plan], NDArray[np.int64]]:
         """A plan for each group, and the turns of the tokens before them."""
         turns, made = self._traffic.turns.copy(), []
-        for slot in self._slots:
-            traffic = self._traffic._replace(where=self._traffic.where.copy(), turns=self._traffic.turns.copy())
+        for thread, slot in zip(self.handover.threads, self._slots, strict=True):
+            where, followed = self._traffic.where.copy(), self._traffic.turns.copy()
+            traffic = self._traffic._replace(me=thread, where=where, turns=followed)
             made.append(make_plan(events, slot, self._samples, self.rows.first, traffic))
         self._traffic = traffic  # the same from all
         return made, turns
@@ -238,65 +236,55 @@ class Runner:
     def _run_plans(self, plans: Sequence[Plan], turns: NDArray[np.int64]) -> None:
         failed = Event()
 
-        def run_group(plan: Plan) -> Tally:
+        def fail() -> None:  # or the other threads would wait for ever
+            failed.set()
+            self.handover.wake()
+
+        def run_group(thread: int, plan: Plan) -> Tally:
             try:
-                return self._run_plan(plan, turns, failed)
+                return self._run_plan(thread, plan, turns, failed)
             except BaseException:
-                failed.set()  # or the other threads would wait for ever
+                fail()
                 raise
 
         try:
-            for tally in self.map(run_group, plans):
+            for tally in self.map(lambda pair: run_group(*pair), zip(self.handover.threads, plans, strict=True)):
                 self.tally.add(tally)
         except BaseException:
-            failed.set()  # also when this thread was interrupted, which may keep a group from ever starting
+            fail()  # also when this thread was interrupted, which may keep a group from ever starting
             raise
 
-    def _run_plan(self, plan: Plan, turns: NDArray[np.int64], failed: Event) -> Tally:
-        tally = Tally(events=plan.events)
+    def _run_plan(self, thread: int, plan: Plan, turns: NDArray[np.int64], failed: Event) -> Tally:
+        ways = self.handover
+        tally = Tally(plan.events, **{f"hops_{way}": n for way, n in ways.hops(thread, plan.came)._asdict().items()})
         for k in np.flatnonzero(plan.depart >= 0).tolist():
-            self._send(k, int(plan.depart[k]), int(turns[k]), tally)
-        cursor = np.concatenate([[0], plan.first[:-1]])
-        state = (self._c, self.rows, self.nodes, self.tokens)
+            tally.sending += ways.pass_on(k, int(plan.depart[k]), int(turns[k]))
+        cursor, looked = np.concatenate([[0], plan.first[:-1]]), np.zeros(1, np.int64)
+        state = (self._c, self.rows, self.nodes, self.tokens, ways.common.ready, ways.common.sleeps)
         while not failed.is_set():
-            began = time.perf_counter()
+            began, looked[0] = time.perf_counter(), 0
             try:
-                status = self._run(plan, *state, self.ready, cursor, self._courier.patience)
+                status = self._run(plan, *state, cursor, looked, ways.patience)
             except NumbaError as error:
                 raise InputError(f"the steps of {self._method.name} cannot be compiled: {_reason(error)}") from error
-            tally.busy += time.perf_counter() - began
+            taken = time.perf_counter() - began
+            idle = min(taken, float(looked[0]) * look_seconds()) if looked[0] else 0.0
+            tally.busy += taken - idle
+            tally.waiting += idle
             if status == LEAVING:
-                self._send_after(plan, int(cursor[0]) - 1, tally)
+                tally.sending += self._pass_on_after(plan, int(cursor[0]) - 1)
             elif status == WAITING:
                 began = time.perf_counter()
-                self._courier.wait(self._awaited(plan, int(cursor[0])))
+                ways.wait(thread, plan, int(cursor[0]), failed.is_set)
                 tally.waiting += time.perf_counter() - began
             else:
                 break
         return tally
 
-    def _awaited(self, plan: Plan, v: int) -> Callable[[], bool]:
-        """Whether the tokens of visit v have come."""
-        k, other = int(plan.token[v]), int(plan.other[v])
-
-        def come() -> bool:
-            here = self.ready[k] == plan.turn[v] and (other < 0 or self.ready[other] == plan.other_turn[v])
-            return bool(here)
-
-        return come
-
-    def _send_after(self, plan: Plan, v: int, tally: Tally) -> None:
-        if plan.leave[v] >= 0:
-            self._send(int(plan.token[v]), int(plan.leave[v]), int(plan.turn[v]) + 1, tally)
-        if plan.other_leave[v] >= 0:
-            self._send(int(plan.other[v]), int(plan.other_leave[v]), int(plan.other_turn[v]) + 1, tally)
-
-    def _send(self, k: int, host: int, turn: int, tally: Tally) -> None:
-        began = time.perf_counter()
-        self.ready[k] = -1
-        self._courier.send(k, host, turn)
-        tally.hops += 1
-        tally.sending += time.perf_counter() - began
+    def _pass_on_after(self, plan: Plan, v: int) -> float:
+        """Pass on the tokens of visit v that leave; seconds it took."""
+        leaving = (plan.token[v], plan.leave[v], plan.turn[v]), (plan.other[v], plan.other_leave[v], plan.other_turn[v])
+        return sum(self.handover.pass_on(int(k), int(to), int(turn) + 1) for k, to, turn in leaving if to >= 0)
 
     def map(self, function: Callable[[Any], T], items: Iterable[Any]) -> list[T]:
         """Call ``function`` for all items, side by side if there are several threads."""
@@ -319,7 +307,7 @@ class Runner:
     def restore(self, parts: Iterable[Part]) -> None:
         """Go back to a cut, from parts that hold all that is hosted here, whoever hosted it then."""
         self._forget()
-        nodes, tokens = 0, np.zeros(len(self.ready), bool)
+        nodes, tokens = 0, np.zeros(len(self._site.token_start), bool)
         for part in parts:
             nodes += put_part(part, self.numbers, self.rows.first, self.nodes, self.tokens)
             tokens[part.tokens] = True

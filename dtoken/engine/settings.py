@@ -13,6 +13,7 @@ from hydra_dask.cluster import Cluster
 from hydra_dask.cluster.workers import WORKERS
 
 START_SECONDS = 60.0
+TRANSPORTS = ("auto", "shared", "tcp")
 
 
 @dataclass(frozen=True)
@@ -66,6 +67,9 @@ class DaskSettings:
     ----------
     threads
         Of each worker; None: as many as Dask gives it (``cluster.threads``, ``cluster.cores``).
+    transport
+        How tokens go from worker to worker: ``auto`` through shared memory on one machine, over TCP between machines;
+        ``shared`` or ``tcp`` only.
     attempts
         How often the same stretch of events is tried before the run gives up.
     silence
@@ -81,6 +85,7 @@ class DaskSettings:
     """
 
     threads: int | None = None
+    transport: str = "auto"
     attempts: int = 10
     silence: float = 2.0
     rejoin: float = 5.0
@@ -100,6 +105,8 @@ class DaskSettings:
                 raise InputError(f"engine.{name}={value} is too short; use for instance 5")
         parse_memory("engine.memory", self.memory)
         _check_threads(self.threads, "as many as Dask gives each worker")
+        if self.transport not in TRANSPORTS:
+            raise InputError(f"engine.transport={self.transport} is not known; use {', '.join(TRANSPORTS)}")
 
     @property
     def patience(self) -> float:

@@ -95,7 +95,7 @@ def foresee(prepared: Prepared) -> list[tuple[str, str]]:
     times = measure_times(experiment, 1, reads=False, entries=ENTRIES)
     _, tokens = experiment.method.states(experiment.constants, sizes_only(store.n, sum(store.node_rows), store.d))
     bits = 8 * sum(array[:1].nbytes for array in tokens)
-    host = place(experiment.walk.topology, store.node_nonzeros, workers)
+    host = place(experiment.walk.topology, store.node_nonzeros, [1] * min(workers, store.n)).hosts
     events = next(iter(experiment.schedule.segments(experiment.start)))[0].between(0, SAMPLE)
     layout = layout_of(settings.as_config(), store.n, workers)
     lines = []

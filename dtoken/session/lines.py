@@ -153,6 +153,7 @@ def closing(result: Result) -> list[str]:
     ]
     lines.append("rate per step: " + ", ".join(rates) if rates else "")
     lines.append(_measured_times(summary))
+    lines.append(_ways(summary.get("engine") or {}))
     lines.append(_tested(summary["end"] or {}))
     asked, end = summary["config"]["stop"]["suboptimality"], summary["end"]
     if summary.get("stopped") == FLOOR:
@@ -171,6 +172,20 @@ def _tested(end: Mapping[str, Any]) -> str:
     names = {"test_loss": "loss", "test_accuracy": "accuracy", "test_log_loss": "log-loss", "test_auc": "AUC"}
     found = [f"{name} {end[key]:.4g}" for key, name in names.items() if end.get(key) is not None]
     return "held out: " + ", ".join(found) if found else ""
+
+
+def _ways(engine: Mapping[str, Any]) -> str:
+    """Which ways tokens took, and why not better ones."""
+    names = {
+        "thread": "within a thread",
+        "threads": "between threads",
+        "shared": "through shared memory",
+        "network": "over the network",
+    }
+    hops = engine.get("hops") or {}
+    told = "hops: " + ", ".join(f"{hops[way]:,} {name}" for way, name in names.items() if hops.get(way))
+    reasons = "".join(f"; no shared memory: {reason}" for reason in engine.get("not_shared", ()))
+    return told + reasons if any(hops.values()) else ""
 
 
 def _measured_times(summary: dict[str, Any]) -> str:

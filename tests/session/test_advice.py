@@ -14,7 +14,10 @@ from dtoken.session.lines import _measured_times
 def said(busy: float, waiting: float, hops: int, tokens: int = 4) -> str:
     """The line of a run of ten seconds on two workers, whose tokens take 10 ms each to leave."""
     records = [Record(k, k, k, 100 * k, 1.0, 9.0, 0.1, 1.0, 0.5, 0, 0) for k in range(2)]
-    tallies = {"0": Tally(9, busy, waiting, hops, 0.0), "1": Tally(9, busy / 2, waiting + busy / 2, hops // 2, 0.0)}
+    tallies = {
+        "0": Tally(9, busy, waiting, hops_network=hops),
+        "1": Tally(9, busy / 2, waiting + busy / 2, hops_network=hops // 2),
+    }
     facts = worker_facts(tallies, 0, LinkFacts([0.012, 0.011], 0.01, 10.0), records, 0)
     summary: dict[str, Any] = {
         "engine": facts,

@@ -1,4 +1,4 @@
-"""A run whose nodes are spread over jobs of a real SLURM, one of which is cancelled: equal bits."""
+"""A run whose nodes are spread over threads of jobs of a real SLURM, one of which is cancelled: equal bits."""
 
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -51,7 +51,7 @@ def test_a_run_gives_equal_bits_while_a_job_is_cancelled(site: Site, shared: Pat
         "record": {"every_passes": 5},
     }
     expected = dtoken.run(**problem)
-    cluster = {"kind": "slurm", "workers": 2, "memory": "1GB", "shared": shared}
+    cluster = {"kind": "slurm", "workers": 2, "cores": 2, "memory": "1GB", "shared": shared}
     engine = {"kind": "dask", "silence": 30.0}  # both take part, even if the machine is slow
     settings = make_settings(**problem, engine=engine, cluster=cluster, checkpoint={"every": 2})
     (tmp_path / "run").mkdir()
@@ -60,6 +60,9 @@ def test_a_run_gives_equal_bits_while_a_job_is_cancelled(site: Site, shared: Pat
     assert site.state(watching.cancelled) == "CANCELLED"
     assert found.summary["engine"]["faults"] >= 1
     assert "went on with" in watching.notes[0]
+    hops = found.summary["engine"]["hops"]
+    assert hops["threads"] > 0
+    assert hops["shared"] > 0  # the jobs are on one machine
     np.testing.assert_array_equal(found.tokens, expected.tokens)
     np.testing.assert_array_equal(found.theta, expected.theta)
     same = [name for name in expected.trajectory.columns if name != "wall"]

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dtoken.algorithms.contract import Arrays, Method, Origin, Vector
+from dtoken.engine.placement import Placement
 from dtoken.schedule.events import Events
 from dtoken.schedule.stream import Schedule, Start
 
@@ -24,11 +25,10 @@ class Assignment:
     constants: Arrays
     schedule: Schedule
     token_start: NDArray[np.int64]  # (K,) first node of each token
-    placement: NDArray[np.int64]  # (n,) host of each node
+    placement: Placement
     theta_star: Vector
     memory: int | None = None  # bytes for each host; None: as the worker's own limit says
     read_ahead: bool = True
-    threads: int | None = None  # of each host; None: as many as Dask gives the worker
     scratch: Path | None = None  # folder for what is fetched of a remote store; None: the system's temporary one
 
 

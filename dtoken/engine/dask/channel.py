@@ -50,7 +50,7 @@ class Listener:
     def __init__(self, host: str, secret: bytes, encryption: Encryption | None = None) -> None:
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         self._socket = socket.create_server((host, 0), family=family, backlog=128)
-        self._secret, self._encryption = secret, encryption
+        self.secret, self._encryption = secret, encryption
         self._waiting: dict[Guest, Wire] = {}
         self._greeted: dict[int, socket.socket] = {}  # those that are being greeted, the longest first
         self._changed = threading.Condition()
@@ -84,7 +84,7 @@ class Listener:
         """Let a peer in that knows the secret; anything else is dropped without a word."""
         guest, wire = None, None
         with suppress(Exception):  # whatever a stranger says
-            guest, wire = welcome(self._greeted[number], self._secret, CONNECT_SECONDS)
+            guest, wire = welcome(self._greeted[number], self.secret, CONNECT_SECONDS)
         with self._changed:
             del self._greeted[number]
             if guest and wire:
@@ -111,7 +111,7 @@ class Listener:
         for tries in range(TRIES, 0, -1):
             connection = dressed(socket.create_connection(address, CONNECT_SECONDS), self._encryption, server=False)
             try:
-                return introduce(connection, self._secret, Guest(generation, who), CONNECT_SECONDS)
+                return introduce(connection, self.secret, Guest(generation, who), CONNECT_SECONDS)
             except OSError:
                 if tries == 1 or self.is_over(generation):
                     raise

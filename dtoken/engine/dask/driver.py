@@ -27,13 +27,14 @@ from dtoken.engine.dask import worker
 from dtoken.engine.dask.assignment import Assignment, Stretch, share_of
 from dtoken.engine.dask.crew import Crew, WorkersLost, take_turns
 from dtoken.engine.dask.facts import LinkFacts, worker_facts
+from dtoken.engine.dask.sharing import Sharing, no_sharing, share_memory
 from dtoken.engine.loop.experiment import Experiment
 from dtoken.engine.loop.parts import PartFile
 from dtoken.engine.loop.recorder import Measurement, Record
-from dtoken.engine.placement import place
+from dtoken.engine.placement import Placement, place
 from dtoken.engine.runner import Tally
 from dtoken.engine.settings import DaskSettings
-from dtoken.errors import RunError
+from dtoken.errors import InputError, RunError
 from dtoken.schedule.events import Events
 from dtoken.schedule.samples import Samples
 from dtoken.schedule.stream import Start
@@ -88,7 +89,9 @@ class DaskEngine:
         self._workers: dict[str, str] = {}  # name -> address, in the order of the hosts
         self._seated: set[str] = set()  # addresses that were told of this run
         self._leaving: dict[str, str] = {}  # those of the workers that have been told to leave
-        self._placement = np.zeros(experiment.n, np.int64)
+        self._placement = Placement(np.zeros(experiment.n, np.int64), np.zeros(1, np.int64))
+        self._sharing = no_sharing(1)
+        self._noted: set[str] = set()  # what was said of memory that cannot be shared
         self._queue: list[Stretch] = []
         self._cut = _Cut()
         self.tallies: dict[str, Tally] = defaultdict(Tally)  # by name of the worker
@@ -117,7 +120,7 @@ class DaskEngine:
     @property
     def hosts(self) -> NDArray[np.int64]:
         """Which worker, by its number, hosts each node."""
-        return self._placement
+        return self._placement.hosts
 
     def adopt(self, experiment: Experiment) -> None:
         """Go to the very start of an experiment that differs from this one in its constants only."""
@@ -145,10 +148,10 @@ class DaskEngine:
     def measure(self, t: float, theta_star: Vector) -> Measurement:
         """Measure the estimates at time ``t``."""
         parts: list[Measurement] = self._persistently(lambda: self._call(worker.measure, self._run, t))
-        n = len(self._placement)
+        n = self._experiment.n
         values, spread = np.empty((n, parts[0].values.shape[1])), np.empty(n)
         for host, part in enumerate(parts):
-            nodes = np.flatnonzero(self._placement == host)
+            nodes = np.flatnonzero(self._placement.hosts == host)
             values[nodes], spread[nodes] = part.values, part.node_spread
         failure = next((part.failure for part in parts if part.failure), None)
         return parts[0]._replace(values=values, node_spread=spread, failure=failure)
@@ -161,9 +164,9 @@ class DaskEngine:
             return self._call_each(worker.node_models, [(self._run, t, me == 0) for me in range(self.workers)])
 
         parts = self._persistently(collect)
-        nodes = np.empty((len(self._placement), parts[0][0].shape[1]))
+        nodes = np.empty((self._experiment.n, parts[0][0].shape[1]))
         for host, (models, _) in enumerate(parts):
-            nodes[self._placement == host] = models
+            nodes[self._placement.hosts == host] = models
         return Models(nodes, np.array(parts[0][1]))
 
     def start_seconds(self) -> float:
@@ -174,17 +177,18 @@ class DaskEngine:
         """The margins of all rows."""
         parts: list[Vector | None] = self._persistently(lambda: self._call(worker.margins, self._run))
         found = [part for part in parts if part is not None]
-        return _in_order(found, self._placement, self._experiment.problem.shards.node_rows) if found else None
+        return _in_order(found, self._placement.hosts, self._experiment.problem.shards.node_rows) if found else None
 
     def samples(self) -> Samples:
         """What the nodes draw from."""
         parts: list[Samples] = self._persistently(lambda: self._call(worker.samples, self._run))
-        return _in_order_of_nodes(parts, self._placement)
+        return _in_order_of_nodes(parts, self._placement.hosts)
 
     def facts(self, records: Sequence[Record], begun: int) -> dict[str, Any]:
         """What each worker did, the faults, and what a gradient and a hop took."""
         link = LinkFacts(self.hop_seconds, self.sending_seconds, self._seconds)
-        return worker_facts(self.tallies, self.faults, link, records, begun)
+        told = {"transport": self._sharing.transport, "not_shared": sorted(self._noted)}
+        return told | worker_facts(self.tallies, self.faults, link, records, begun)
 
     def save(self, folder: Path, cut: str) -> list[str]:
         """Make now the cut to which a fault leads back; its parts are written to files in ``folder``."""
@@ -260,13 +264,16 @@ class DaskEngine:
         unused = [address for address in living.values() if address in self._seated - set(self._workers.values())]
         self._crew.tell(unused, worker.leave, self._run)
         self._seated |= set(self._workers.values())
+        doors = self._take_seats()
         topology, work = self._experiment.walk.topology, self._experiment.problem.shards.node_nonzeros
-        self._placement = place(topology, work, self.workers)
-        doors = self._call(worker.take_seat, self._run, self._secret, worker.code())
+        threads = [self._settings.threads or door.threads for door in doors]
+        self._placement = place(topology, work, threads, [door.machine or door.address.host for door in doors])
         assignment = self._assignment()
         tasks = [(assignment, me, self._origin_of(me)) for me in range(self.workers)]
         self.streams = any(self._call_each(worker.host_nodes, tasks))
-        self._call(worker.connect, self._run, doors, self._generation)
+        self._sharing = self._share([door.machine for door in doors])
+        addresses = [door.address for door in doors]
+        self._call_each(worker.connect, [(self._run, addresses, self._generation, near) for near in self._sharing.near])
         if not self.hop_seconds and self.workers > 1:
             self.hop_seconds = self.probe(PROBES)
             self.sending_seconds = self.sending(PROBES)
@@ -278,12 +285,37 @@ class DaskEngine:
             self._note(f"worker {gone} left in good order; went on with {held} from where it was")
         self._assembled = True
 
+    def _take_seats(self) -> list[worker.Door]:
+        """The workers of one machine stand together from now on."""
+        doors: list[worker.Door] = self._call(worker.take_seat, self._run, self._secret, worker.code())
+        machines = [door.machine or door.address.host for door in doors]
+        order = sorted(range(len(doors)), key=lambda host: machines.index(machines[host]))
+        workers = list(self._workers.items())
+        self._workers = dict(workers[host] for host in order)
+        return [doors[host] for host in order]
+
+    def _share(self, machines: Sequence[str]) -> Sharing:
+        """Let workers of one machine share memory, unless it is asked for otherwise; say what keeps them from it."""
+        wanted = self._settings.transport
+        if wanted == "tcp" or self.workers == 1:
+            return no_sharing(self.workers)
+        sharing = share_memory(self._call_each, self._run, machines)
+        if wanted == "shared" and sharing.transport != "shared":
+            reason = "; ".join(sharing.reasons) or "the workers are on different machines, or for different users"
+            raise InputError(f"engine.transport=shared is not possible: {reason}; use engine.transport=auto")
+        for reason in set(sharing.reasons) - self._noted:
+            self._note(f"workers of one machine cannot share memory: {reason}; they send each other tokens over TCP")
+        self._noted |= set(sharing.reasons)
+        return sharing
+
     def probe(self, trips: int) -> list[float]:
         """Seconds of messages between the first and the last host: on different machines, where there are several."""
         return [seconds / 2 for seconds in self._round_trips(trips, 1)]
 
     def sending(self, trips: int) -> float:
-        """Seconds by which each further message of the same host makes several of them take longer."""
+        """Seconds by which each further message of the same host makes several of them take longer; none if shared."""
+        if self.workers - 1 in self._sharing.near[0]:
+            return 0.0
         one, several = (min(self._round_trips(trips, burst)) for burst in (1, BURST))
         return max(0.0, several - one) / (BURST - 1)
 
@@ -308,7 +340,6 @@ class DaskEngine:
             theta_star=experiment.optimum.theta,
             memory=self._settings.budget,
             read_ahead=self._settings.read_ahead,
-            threads=self._settings.threads,
             scratch=self._store.scratch,
         )
 
@@ -316,7 +347,7 @@ class DaskEngine:
         """Where the nodes of a host begin, if they go on from an earlier run."""
         origin = self._experiment.origin
         rows = self._experiment.problem.shards.node_rows
-        return None if origin is None else share_of(origin, np.flatnonzero(self._placement == me), rows)
+        return None if origin is None else share_of(origin, np.flatnonzero(self._placement.hosts == me), rows)
 
     def _call(self, function: Callable[..., Any], *arguments: Any) -> list[Any]:
         return self._call_each(function, [arguments] * self.workers)

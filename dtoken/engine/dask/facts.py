@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any, NamedTuple
 
+from dtoken.engine.handover import Hops
 from dtoken.engine.loop.recorder import Record
 from dtoken.engine.runner import Tally
 
@@ -34,6 +35,7 @@ def worker_facts(
     tau_comp = busy / gradients if gradients else None
     tau_comm = min(link.hops, default=None)
     return {
+        "hops": {way: sum(getattr(tally, f"hops_{way}") for tally in tallies.values()) for way in Hops._fields},
         "workers": {name: asdict(tally) for name, tally in tallies.items()},
         "faults": faults,
         "tau_comp": tau_comp,
@@ -44,7 +46,9 @@ def worker_facts(
         "waiting_share": waiting / spent if spent else 0.0,
         "shares": {
             "computing": max((_computed(tally) for tally in tallies.values()), default=0.0),
-            "link": max((tally.hops for tally in tallies.values()), default=0) * link.sending / (link.seconds or 1.0),
+            "link": max((tally.hops_network for tally in tallies.values()), default=0)
+            * link.sending
+            / (link.seconds or 1.0),
         },
     }
 

@@ -1,7 +1,8 @@
 """A host: some of the nodes of a run in one process, and its share of the traffic of tokens.
 
 A host draws the schedule itself, runs the executor on its own nodes, sends a token on when its next visit is elsewhere,
-and waits only for tokens that are elsewhere. All hosts of a run reach the end of an epoch with nothing in flight.
+and waits only for tokens that are elsewhere. Hosts of one machine have the tokens in memory that they share, if they
+can. All hosts of a run reach the end of an epoch with nothing in flight.
 """
 
 import threading
@@ -12,9 +13,11 @@ import numpy as np
 
 from dtoken.algorithms.contract import Arrays, Origin
 from dtoken.data.remote import open_store
+from dtoken.engine.common import common_bytes, ring
 from dtoken.engine.dask.assignment import Assignment, Segments, Stretch, subset
 from dtoken.engine.dask.channel import Address, Listener, Mesh
-from dtoken.engine.events.executor import publish
+from dtoken.engine.dask.shared import Offer, SharedMemory
+from dtoken.engine.events.sleeping import LOOKS, looks
 from dtoken.engine.loop.parts import Part
 from dtoken.engine.loop.recorder import Measurement, measure_models
 from dtoken.engine.rows.memory import memory_need
@@ -22,8 +25,6 @@ from dtoken.engine.rows.node_rows import NodeRows
 from dtoken.engine.runner import Runner, Site, Tally
 from dtoken.problem.losses import get_loss
 
-HANDOVERS = 50  # looks for a token of another thread, each with the processor given away before it, until one sleeps
-HANDOVER_SECONDS = 0.0002  # from one look to the next, then
 REPORT, PROBE = -1, -2  # as turns: a model for measuring, a message whose way is timed
 
 
@@ -35,10 +36,8 @@ class Host:
     """The nodes of ``assignment`` that are placed at host number ``me``: a runner, and the courier of its tokens.
 
     They begin at ``origin``, if they go on from an earlier run. All methods but ``interrupt`` belong to one thread, but
-    for those of a courier, ``send`` and ``wait``, which the ``threads`` of the runner call.
+    for those of a courier, which the threads of the runner call.
     """
-
-    patience = 300  # looks for a token before a thread sleeps until one arrives
 
     def __init__(
         self,
@@ -47,7 +46,6 @@ class Host:
         listener: Listener,
         memory: int | None = None,
         origin: Origin | None = None,
-        threads: int = 1,
     ) -> None:
         self.assignment, self.me, self._listener = assignment, me, listener
         self._mesh: Mesh | None = None
@@ -57,20 +55,23 @@ class Host:
         self._probes = 0
         self._lost: int | None = None
         self._segments = Segments(assignment.schedule)
-        method, site = assignment.method, Site(assignment.placement, me, assignment.token_start)
-        store, n = open_store(assignment.store, assignment.scratch), len(assignment.placement)
+        self._memory: SharedMemory | None = None
+        self._near: frozenset[int] = frozenset()
+        method, placement = assignment.method, assignment.placement
+        site = Site(placement.thread, placement.host, me, assignment.token_start)
+        store, n = open_store(assignment.store, assignment.scratch), len(placement.thread)
         nodes = site.numbers.tolist()
         sizes = [[counts[node] for node in nodes] for counts in (store.node_rows, store.node_nonzeros)]
         room = memory_need(method, n, store.d, *sizes).room(memory, assignment.read_ahead, workers=True)
         rows = NodeRows(store, nodes, get_loss(assignment.loss), method, room)
-        self.runner = Runner(method, self._constants(), rows, site, threads=threads, courier=self, origin=origin)
+        self.runner = Runner(method, self._constants(), rows, site, courier=self, origin=origin)
         self.reported = np.zeros((n if method.reports_nodes else len(site.token_start), store.d))
         self._probe = np.zeros(sum(array[:1].nbytes for array in self.runner.tokens), np.uint8)
         self.runner.compile()
 
     def _constants(self) -> Arrays:
-        placement = self.assignment.placement
-        return subset(self.assignment.constants, np.flatnonzero(placement == self.me), len(placement))
+        hosts = self.assignment.placement.hosts
+        return subset(self.assignment.constants, np.flatnonzero(hosts == self.me), len(hosts))
 
     def reset(self) -> None:
         """Go to the very start."""
@@ -89,9 +90,42 @@ class Host:
         self._gathered.clear()
         self.runner.restore(parts)
 
-    def connect(self, addresses: Sequence[Address], generation: int) -> None:
-        """Connect to all other hosts, in place of earlier connections."""
+    def offer(self) -> Offer | str:
+        """Make memory for the tokens that other hosts of this machine can share, or say why that is not possible."""
         self.disconnect()
+        try:
+            self._memory = SharedMemory.make(
+                common_bytes(self.runner.handover.common), self.assignment.placement.host_count
+            )
+        except OSError as error:
+            return error.strerror or str(error)
+        return self._memory.offer
+
+    def attach(self, offer: Offer) -> str | None:
+        """Share the memory of another host, or say why that is not possible."""
+        self.disconnect()
+        try:
+            self._memory = SharedMemory.attach(offer, self.me, self._listener.secret)
+        except OSError as error:
+            return error.strerror or str(error)
+        return None
+
+    def proved(self, hosts: Sequence[int]) -> list[int]:
+        """Those of ``hosts`` that share the memory which this one has offered; it is not offered any more."""
+        if self._memory is None:
+            return []
+        self._memory.shut()
+        return [host for host in hosts if self._memory.has_answer(host, self._listener.secret)]
+
+    def connect(self, addresses: Sequence[Address], generation: int, near: Sequence[int] = ()) -> None:
+        """Connect to all other hosts, in place of earlier connections; tokens are shared with those that are near."""
+        if self._mesh:
+            self.disconnect()
+        self._near = frozenset(near)
+        self.runner.share(self._memory.memory if near and self._memory else None, near)
+        if self._memory:
+            self._memory.shut()
+            self._memory = None
         self._lost, self._generation, self._probes = None, generation, 0
         self._mesh = Mesh(self._listener, self.me, addresses, generation, self._bytes, self._on_token, self._on_loss)
         if self._listener.is_over(generation):  # interrupted meanwhile
@@ -107,10 +141,13 @@ class Host:
                 mesh.interrupt()
 
     def disconnect(self) -> None:
-        """End all connections."""
+        """End all connections; tokens are out of date afterwards."""
         if self._mesh:
             self._mesh.close()
             self._mesh = None
+        if self._memory:
+            self._memory.shut()
+            self._memory = None
 
     def close(self) -> None:
         """Let go of connections and threads."""
@@ -126,43 +163,39 @@ class Host:
         return [memoryview(array[k : k + 1]).cast("B") for array in self.runner.tokens if array[k : k + 1].size]
 
     def _on_token(self, k: int, turn: int) -> None:
+        if turn >= 0:
+            self.runner.handover.arrived(k, turn)
+            return
         with self._arrived:
             if turn == REPORT:
                 self._gathered.add(k)
-            elif turn == PROBE:
-                self._probes += 1
             else:
-                publish(self.runner.ready, k, turn)
+                self._probes += 1
             self._arrived.notify_all()
 
     def _on_loss(self, peer: int) -> None:
         with self._arrived:
             self._lost = peer
             self._arrived.notify_all()
+        self.runner.handover.wake()
 
-    def _check(self) -> None:
+    def failed(self) -> bool:
+        """Whether another host is gone, or the epoch was given up."""
+        return self._lost is not None
+
+    def check(self) -> None:
+        """Say so."""
         if self._lost is not None:
             raise PeerLost("the epoch was given up" if self._lost == self.me else f"host {self._lost} is gone")
 
-    def _wait_until(self, come: Callable[[], bool], seconds: float | None = None) -> None:
+    def _wait_until(self, come: Callable[[], bool]) -> None:
         with self._arrived:
-            self._arrived.wait_for(lambda: come() or self._lost is not None, seconds)
-        self._check()
-
-    def wait(self, come: Callable[[], bool]) -> None:
-        """Wait until a token has come; not long if it may come from another thread, which does not notify."""
-        if self.runner.threads == 1:
-            self._wait_until(come)
-            return
-        for _ in range(HANDOVERS):
-            time.sleep(0)  # to the thread that may have it and need this processor
-            if come():
-                return
-        self._wait_until(come, HANDOVER_SECONDS)
+            self._arrived.wait_for(lambda: come() or self.failed())
+        self.check()
 
     def send(self, k: int, host: int, turn: int) -> None:
         """Send a token, or a report or a probe, to another host."""
-        self._check()
+        self.check()
         if self._mesh is None:
             raise PeerLost("no connections")
         try:
@@ -174,7 +207,7 @@ class Host:
         """Run an epoch; return what it took."""
         self.runner.tally = Tally()
         for stretch in stretches:
-            self._check()
+            self.check()
             events = self._segments.events(stretch.start)
             self.runner.happen(events.between(stretch.offset, stretch.offset + stretch.count))
         self.runner.finish()
@@ -182,6 +215,8 @@ class Host:
 
     def probe(self, peer: int, asks: bool, trips: int, burst: int = 1) -> list[float]:
         """Send messages of the size of a token, ``burst`` at a time, and one back; return the seconds of each trip."""
+        if peer in self._near:
+            return self._probe_shared(asks, trips)
         taken, awaited = [], 1 if asks else burst
         for trip in range(1, trips + 1):
             began = time.perf_counter()
@@ -195,6 +230,22 @@ class Host:
             self._probes -= trips * awaited  # the next ones may have come already
         return taken
 
+    def _probe_shared(self, asks: bool, trips: int) -> list[float]:
+        """The same through shared memory; the other host has all bytes when it has written to each line of them."""
+        bells, message = self.runner.handover.common.bells, self.runner.handover.common.message
+        mine, other = (0, 1) if asks else (1, 0)
+        taken, first = [], int(bells[mine]) + 1
+        for trip in range(first, first + trips):
+            began = time.perf_counter()
+            if asks:
+                ring(bells, mine, trip, message)
+            while looks(bells, other, trip, LOOKS) == LOOKS:
+                self.check()
+            taken.append(time.perf_counter() - began)
+            if not asks:
+                ring(bells, mine, trip, message)
+        return taken
+
     def measure(self, t: float) -> Measurement:
         """Measure the hosted nodes, and all models that are reported, of which every host gets a copy first."""
         models, here = self.runner.models(t), self.runner.tokens_here
@@ -206,7 +257,7 @@ class Host:
 
     def _exchange_reports(self, own: list[int]) -> None:
         """Send the models that are here to everyone, and wait for the others."""
-        for peer in range(int(self.assignment.placement.max()) + 1):
+        for peer in range(self.assignment.placement.host_count):
             if peer != self.me:
                 for model in own:
                     self.send(model, peer, REPORT)

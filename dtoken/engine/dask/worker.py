@@ -26,8 +26,10 @@ from dtoken.engine.dask.assignment import Assignment, Stretch
 from dtoken.engine.dask.channel import Address, Listener
 from dtoken.engine.dask.greeting import Encryption
 from dtoken.engine.dask.host import Host
+from dtoken.engine.dask.shared import Offer, machine
 from dtoken.engine.loop.parts import Part, PartFile, read_part, write_part
 from dtoken.engine.loop.recorder import Measurement
+from dtoken.engine.placement import Placement
 from dtoken.engine.rows.memory import LIMIT_SHARE
 from dtoken.engine.runner import Tally
 from dtoken.errors import InputError, RunError
@@ -41,6 +43,14 @@ ALL_GENERATIONS = 2**62
 
 P = ParamSpec("P")
 T = TypeVar("T")
+
+
+class Door(NamedTuple):
+    """Where a worker is, as its peers see it."""
+
+    address: Address
+    machine: str  # workers with the same can share memory; empty: it can with nobody
+    threads: int  # that Dask gives it
 
 
 class _Seat:
@@ -168,7 +178,7 @@ def code() -> tuple[str, str]:
 
 
 @answering
-async def take_seat(run: str, secret: bytes, wanted: tuple[str, str], dask_worker: Worker) -> Address:
+async def take_seat(run: str, secret: bytes, wanted: tuple[str, str], dask_worker: Worker) -> Door:
     """Open the door for the peers of a run and say where it is."""
     if code() != wanted:
         raise InputError(
@@ -180,7 +190,7 @@ async def take_seat(run: str, secret: bytes, wanted: tuple[str, str], dask_worke
         raise ConnectionError("this worker is not set up for dtoken yet")
     if run not in plugin.seats:
         plugin.seats[run] = _Seat(Listener(get_address_host(dask_worker.address), secret, _encryption(dask_worker)))
-    return _seat(dask_worker, run).listener.address
+    return Door(_seat(dask_worker, run).listener.address, machine(), dask_worker.state.nthreads)
 
 
 def _encryption(worker: Worker) -> Encryption | None:
@@ -199,19 +209,23 @@ async def host_nodes(assignment: Assignment, me: int, origin: Origin | None, das
     ``origin`` is where they begin, if they go on from an earlier run. True: their rows do not all fit into memory.
     """
     seat = _seat(dask_worker, assignment.run)
-    memory, threads = assignment.memory or _share(dask_worker), assignment.threads or dask_worker.state.nthreads
+    memory = assignment.memory or _share(dask_worker)
 
     def load() -> bool:
         before = seat.host
-        if before and before.me == me and np.array_equal(before.assignment.placement, assignment.placement):
+        if before and before.me == me and _same(before.assignment.placement, assignment.placement):
             before.disconnect()
             return before.runner.streams
         del before
         seat.release()  # the memory of the old one is free before the new one is loaded
-        seat.host = Host(assignment, me, seat.listener, memory, origin, threads)
+        seat.host = Host(assignment, me, seat.listener, memory, origin)
         return seat.host.runner.streams
 
     return await _in_thread(seat, load)
+
+
+def _same(a: Placement, b: Placement) -> bool:
+    return np.array_equal(a.thread, b.thread) and np.array_equal(a.host, b.host)
 
 
 def _share(worker: Worker) -> int | None:
@@ -221,10 +235,33 @@ def _share(worker: Worker) -> int | None:
 
 
 @answering
-async def connect(run: str, addresses: Sequence[Address], generation: int, dask_worker: Worker) -> None:
-    """Connect to the peers."""
+async def offer_memory(run: str, leads: bool, dask_worker: Worker) -> Offer | str | None:
+    """Make memory that others of this machine can share, or say why not; nothing, if this host is not the one to."""
     seat = _seat(dask_worker, run)
-    await _in_thread(seat, lambda: _host(seat).connect(addresses, generation))
+    return await _in_thread(seat, lambda: _host(seat).offer()) if leads else None
+
+
+@answering
+async def attach_memory(run: str, offer: Offer | str | None, dask_worker: Worker) -> str | None:
+    """Share the memory that another worker offers, or say why not."""
+    seat = _seat(dask_worker, run)
+    return await _in_thread(seat, lambda: _host(seat).attach(offer)) if isinstance(offer, Offer) else offer
+
+
+@answering
+async def prove_memory(run: str, hosts: Sequence[int], dask_worker: Worker) -> list[int]:
+    """Which of ``hosts`` share the memory that this one has offered."""
+    seat = _seat(dask_worker, run)
+    return await _in_thread(seat, lambda: _host(seat).proved(hosts))
+
+
+@answering
+async def connect(
+    run: str, addresses: Sequence[Address], generation: int, near: Sequence[int], dask_worker: Worker
+) -> None:
+    """Connect to the peers; tokens are shared with those that are ``near``."""
+    seat = _seat(dask_worker, run)
+    await _in_thread(seat, lambda: _host(seat).connect(addresses, generation, near))
 
 
 @answering

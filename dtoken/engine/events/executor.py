@@ -4,6 +4,9 @@ Visits run in schedule order, each after the local steps of its node that preced
 there, that is until ``ready[k]`` says that all earlier visits of token k are done. While it waits, local steps of nodes
 that are visited later run ahead. The globally first visit that is not done never waits, so executors of several threads
 or workers cannot block each other for ever.
+
+Executors that share memory hand tokens over by that number alone. One that has looked for long sleeps, and says so in
+``sleeps``: then somebody has to wake it up (`dtoken.engine.events.sleeping`).
 """
 
 from collections.abc import Callable
@@ -12,7 +15,15 @@ from typing import Any
 
 from dtoken.compiled import compiled
 from dtoken.engine.events.plan import FLUSH
-from dtoken.engine.events.primitives import load_acquire, prefetch, prefetch_each, prefetch_entry, store_release
+from dtoken.engine.events.primitives import (
+    load_acquire,
+    pause,
+    prefetch,
+    prefetch_each,
+    prefetch_entry,
+    store_release,
+)
+from dtoken.engine.events.sleeping import must_tell
 
 DONE, WAITING, LEAVING = range(3)
 
@@ -88,14 +99,26 @@ def _later(plan: Any, cursor: Any, v: int) -> int:
 def executor(local: Callable[..., None], visit: Callable[..., None], meet: Callable[..., None] | None) -> Any:
     """Compile the executor of a method from its steps.
 
-    The result is ``run(plan, c, rows, nodes, tokens, ready, cursor, patience)``. It works on ``plan`` from where
-    ``cursor`` says (the next visit, then the next local step of each visit) and returns DONE, WAITING when a token did
-    not come within ``patience`` looks, or LEAVING after a visit whose token goes to another host.
+    The result is ``run(plan, c, rows, nodes, tokens, ready, sleeps, cursor, looked, patience)``. It works on ``plan``
+    from where ``cursor`` says (the next visit, then the next local step of each visit) and returns DONE, WAITING when a
+    token did not come within ``patience`` looks, or LEAVING after a visit whose token goes to a thread that must be
+    told. ``looked[0]`` counts the looks.
     """
     meet = meet or _no_meet
 
     @compiled
-    def run(plan: Any, c: Any, rows: Any, nodes: Any, tokens: Any, ready: Any, cursor: Any, patience: int) -> int:
+    def run(
+        plan: Any,
+        c: Any,
+        rows: Any,
+        nodes: Any,
+        tokens: Any,
+        ready: Any,
+        sleeps: Any,
+        cursor: Any,
+        looked: Any,
+        patience: int,
+    ) -> int:
         v, last, looks = cursor[0], len(plan.row), 0
         while v < len(plan.node):
             k, other = plan.token[v], plan.other[v]
@@ -112,6 +135,8 @@ def executor(local: Callable[..., None], visit: Callable[..., None], meet: Calla
                 w, most = _later(plan, cursor, v) if looks == 0 else NOBODY, AHEAD_STEPS
             if w == NOBODY:
                 looks += 1
+                looked[0] += 1
+                pause()
                 continue
             i, end = plan.node[w], plan.first[w + 1]
             stop = min(cursor[1 + w] + most, end)
@@ -135,10 +160,10 @@ def executor(local: Callable[..., None], visit: Callable[..., None], meet: Calla
                 visit(c, rows, nodes, tokens, i, k, plan.visit_row[v], plan.visit_at[v])
             if k != FLUSH:
                 store_release(ready, k, plan.turn[v] + 1)
-            v, looks = v + 1, 0
-            if plan.leave[v - 1] >= 0 or plan.other_leave[v - 1] >= 0:
-                cursor[0] = v
+            cursor[0] = v + 1
+            if must_tell(sleeps, plan.leave[v], k) or must_tell(sleeps, plan.other_leave[v], other):
                 return LEAVING
+            v, looks = v + 1, 0
         cursor[0] = v
         return DONE
 

@@ -1,4 +1,4 @@
-"""A stretch of events as one host sees it: its visits in order, each with the local steps of its node that precede it.
+"""A stretch of events as one thread sees it: its visits in order, each with the local steps of its node before it.
 
 Local steps of a node touch nothing but the node. So they may wait until the next visit to it, and run as one block: the
 same bits as in schedule order, and memory is visited node by node.
@@ -17,7 +17,7 @@ FLUSH = -1  # a "visit" without token: only runs what is left in the queue of a 
 
 
 class Plan(NamedTuple):
-    """What one host does in one stretch of events."""
+    """What one thread does in one stretch of events."""
 
     row: NDArray[np.int64]  # (local steps,) row that the step uses; -1: all rows of the node
     at: NDArray[np.float64]  # (local steps,) time of the step
@@ -30,9 +30,10 @@ class Plan(NamedTuple):
     before: NDArray[np.int64]  # (visits,) the visit before at the same node; -1: none
     visit_row: NDArray[np.int64]  # (visits,) row that the visit uses; -1: none; LOADING: the token is loaded
     visit_at: NDArray[np.float64]  # (visits,) time of the visit
-    leave: NDArray[np.int64]  # (visits,) host to which the token goes afterwards; -1: it stays
+    leave: NDArray[np.int64]  # (visits,) thread to which the token goes afterwards; -1: it stays
     other_leave: NDArray[np.int64]  # (visits,) the same for the second token
-    depart: NDArray[np.int64]  # (K,) host to which a token goes before anything else; -1: it stays
+    depart: NDArray[np.int64]  # (K,) thread to which a token goes before anything else; -1: it stays
+    came: NDArray[np.int64]  # (threads,) how often a token came from each thread, from another node
 
     @property
     def events(self) -> int:
@@ -41,10 +42,11 @@ class Plan(NamedTuple):
 
 
 class Traffic(NamedTuple):
-    """Where tokens are, for hosts that must send them to each other; the arrays follow the events."""
+    """Where tokens are, for threads that must tell each other of them; the last two arrays follow the events."""
 
-    host: NDArray[np.int64]  # (n,) host of each node
-    me: int  # the host whose plan is made
+    thread: NDArray[np.int64]  # (n,) thread of each node, those of all hosts counted
+    threads: int  # how many there are
+    me: int  # the thread whose plan is made
     where: NDArray[np.int64]  # (K,) node that each token mixed at last
     turns: NDArray[np.int64]  # (K,) visits and meets of each token so far
 
@@ -64,7 +66,7 @@ def make_plan(
     events
         All events of the stretch.
     slot
-        Place among the hosted nodes of each node that the plan is for; -1: it is for another thread, or another host.
+        Place among the hosted nodes of each node that the plan is for; -1: it is for another thread.
     samples
         What the hosted nodes draw from.
     first_row
@@ -90,6 +92,7 @@ def make_plan(
         leave=np.full(entries, none),
         other_leave=np.full(entries, none),
         depart=np.full(len(traffic.turns), none),
+        came=np.zeros(traffic.threads, np.int64),
     )
     _list_visits(plan, events, slot, samples, first_row, traffic)
     _list_steps(plan, events, slot, samples, first_row)
@@ -123,7 +126,7 @@ def _list_visits(
     traffic: Traffic,
 ) -> None:
     """Fill in all but the steps. No calls that pass the plan: numba would count references to all its arrays."""
-    host, me, where, turns = traffic
+    thread, _, me, where, turns = traffic
     pending, last_at_node = np.zeros(len(first_row) - 1, np.int64), np.full(len(first_row) - 1, -1)
     last_of_token = np.full(len(turns), -1)
     v = 0
@@ -135,12 +138,16 @@ def _list_visits(
                 pending[i] += 1
         elif kind != MOVE:
             k, other = events.token[event], events.other[event]
-            if slot[where[k]] >= 0 and host[node] != me:
-                _send_on(plan, last_of_token, k, host[node])
+            if slot[where[k]] >= 0 and thread[node] != me:
+                _send_on(plan, last_of_token, k, thread[node])
+            if i >= 0 and where[k] != node:
+                plan.came[thread[where[k]]] += 1
             where[k] = node
             if kind == MEET:
-                if slot[where[other]] >= 0 and host[node] != me:
-                    _send_on(plan, last_of_token, other, host[node])
+                if slot[where[other]] >= 0 and thread[node] != me:
+                    _send_on(plan, last_of_token, other, thread[node])
+                if i >= 0 and where[other] != node:
+                    plan.came[thread[where[other]]] += 1
                 where[other] = node
             if i >= 0:
                 plan.token[v], plan.turn[v], plan.visit_at[v] = k, turns[k], events.at[event]
@@ -170,7 +177,7 @@ def _list_visits(
 
 @compiled
 def _send_on(plan: Plan, last_of_token: NDArray[np.int64], k: int, target: int) -> None:
-    """Note that token k, which is here, goes to another host after what it did here last."""
+    """Note that token k, which is here, goes to another thread after what it did here last."""
     v = last_of_token[k]
     if v < 0:
         plan.depart[k] = target

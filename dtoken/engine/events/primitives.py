@@ -1,5 +1,6 @@
 """What numba lacks for several threads on one array: ordered loads and stores, and a hint to fetch memory early."""
 
+import platform
 from typing import Any
 
 from numba import types
@@ -35,6 +36,30 @@ def store_release(typing_context: Any, array: Any, index: Any, value: Any) -> An
         return context.get_dummy_value()
 
     return types.void(array, types.intp, types.int64), codegen
+
+
+@intrinsic
+def fence(typing_context: Any) -> Any:
+    """What this thread stored before is visible to others before it loads anything after this."""
+
+    def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        builder.fence("seq_cst")
+        return context.get_dummy_value()
+
+    return types.void(), codegen
+
+
+@intrinsic
+def pause(typing_context: Any) -> Any:
+    """Tell the processor, where it can be told, that this thread only looks for something."""
+
+    def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        if platform.machine() == "x86_64":
+            kind = cgutils.ir.FunctionType(cgutils.ir.VoidType(), [])
+            builder.call(builder.module.declare_intrinsic("llvm.x86.sse2.pause", (), kind), [])
+        return context.get_dummy_value()
+
+    return types.void(), codegen
 
 
 @intrinsic

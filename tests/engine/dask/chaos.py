@@ -4,24 +4,30 @@
 """
 
 import argparse
+import gc
+import os
 import random
 import tempfile
 import threading
 import time
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from distributed import Client, LocalCluster
+import psutil
+from distributed import Client, LocalCluster, Security
 
 from dtoken.algorithms import METHODS, method_class
 from dtoken.data.store import ShardStore
 from dtoken.engine.dask.driver import DaskEngine
+from dtoken.engine.dask.shared import MEMORY_NAME
 from dtoken.engine.loop.run import Watch
 from dtoken.engine.settings import DaskSettings
 from hydra_dask.cluster.connection import quiet
 from tests.engine.dask.on_dask import (
     KILL,
+    TwoMachines,
     assert_equal,
     execute,
     local_cluster,
@@ -32,7 +38,9 @@ from tests.engine.dask.on_dask import (
     state_of,
     worker_pids,
 )
-from tests.waiting import NEVER
+from tests.waiting import NEVER, until
+
+TRANSPORTS = ("shared", "tcp", "mixed")
 
 
 @dataclass
@@ -71,13 +79,29 @@ class Killer:
 
 
 def chaotic_run(
-    client: Client, cluster: LocalCluster, store: ShardStore, name: str, graph: str, rng: random.Random, events: int
+    client: Client,
+    cluster: LocalCluster,
+    store: ShardStore,
+    name: str,
+    graph: str,
+    rng: random.Random,
+    events: int,
+    transport: str,
 ) -> tuple[int, int]:
     """One method on one graph, disturbed and undisturbed; return kills and faults."""
+    if transport == "mixed":
+        client.register_plugin(TwoMachines())
     experiment = make_experiment(store, method_class(name)(), graph, "simple" if graph == "complete" else "lazy")
     with local_engine(experiment, store) as local, tempfile.TemporaryDirectory() as folder:
         expected, state = execute(experiment, local, events), state_of(local)
-        faults = DaskSettings(attempts=100, silence=5.0, rejoin=rng.choice((0.0, 5.0)), start=NEVER)
+        faults = DaskSettings(
+            rng.choice((1, 2)),
+            "tcp" if transport == "tcp" else "auto",
+            attempts=100,
+            silence=5.0,
+            rejoin=rng.choice((0.0, 5.0)),
+            start=NEVER,
+        )
         with (
             DaskEngine(client, experiment, store, faults) as engine,
             Killer(cluster, rng, pause=2.0, most=rng.randint(2, 4)) as killer,
@@ -97,7 +121,24 @@ def chaotic_run(
             )
             assert_equal(found, expected)
             assert state_of(engine) == state
+            assert not engine._noted  # workers share memory wherever they can
             return killer.kills, engine.faults
+
+
+def leftovers() -> dict[str, list[str]]:
+    """What a run could leave behind on this machine: memory with a name or without, and what this process has open."""
+    mapped = []
+    for process in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            mapped += [process.name for line in (process / "maps").read_text().splitlines() if MEMORY_NAME in line]
+    return {
+        "/dev/shm": sorted(path.name for path in Path("/dev/shm").glob("*")),
+        "shared memory": mapped,
+        "threads": sorted(thread.name for thread in threading.enumerate() if thread.name.startswith("dtoken")),
+        "ports": sorted(
+            str(found.laddr.port) for found in psutil.Process().net_connections() if found.status == "LISTEN"
+        ),
+    }
 
 
 def main() -> None:
@@ -111,20 +152,29 @@ def main() -> None:
     print(f"seed {seed}", flush=True)
     rng, kills, faults, runs, began = random.Random(seed), 0, 0, 0, time.monotonic()
     with tempfile.TemporaryDirectory() as root, quiet():
-        store = make_store(Path(root))
+        store, before = make_store(Path(root)), leftovers()
+        open_files = len(os.listdir("/proc/self/fd"))
         while kills < asked.kills:
+            secure = rng.random() < 0.3
+            security = {"protocol": "tls://", "security": Security.temporary()} if secure else {}
             with (
-                local_cluster(asked.workers) as cluster,
+                local_cluster(asked.workers, **security) as cluster,
                 Client(cluster) as client,
             ):
                 name, graph = rng.choice(list(METHODS)), rng.choice(("complete", "ring"))
                 if name == "tavr" and graph == "ring":
                     graph = "complete"
-                killed, mended = chaotic_run(client, cluster, store, name, graph, rng, asked.events)
+                transport = rng.choice(TRANSPORTS)
+                killed, mended = chaotic_run(client, cluster, store, name, graph, rng, asked.events, transport)
             kills, faults, runs = kills + killed, faults + mended, runs + 1
-            print(f"{name:<8} {graph:<9} {killed} kills, {mended} recoveries: equal bits", flush=True)
+            done = f"{name:<8} {graph:<9} {transport:<7} tls" if secure else f"{name:<8} {graph:<9} {transport:<7}    "
+            print(f"{done} {killed} kills, {mended} recoveries: equal bits", flush=True)
+        gc.collect()
+        until(lambda: leftovers() == before)
+        until(lambda: len(os.listdir("/proc/self/fd")) <= open_files)
     seconds = time.monotonic() - began
     print(f"{runs} runs, {kills} kills, {faults} recoveries, {seconds:.0f} s: equal bits every time (seed {seed})")
+    print("shared memory, /dev/shm, ports, threads and open files are as before")
 
 
 if __name__ == "__main__":

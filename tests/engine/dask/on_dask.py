@@ -6,18 +6,22 @@ import signal
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import dask
 import numpy as np
-from distributed import LocalCluster
+from distributed import LocalCluster, Worker
+from distributed.diagnostics.plugin import WorkerPlugin
 
 from dtoken.algorithms.contract import Method
 from dtoken.data.ingest import ingest
 from dtoken.data.partition import Partition
 from dtoken.data.store import ShardStore
 from dtoken.data.synthetic import Synthetic
+from dtoken.engine.dask import worker as hosting
+from dtoken.engine.dask.shared import machine
 from dtoken.engine.local import LocalEngine
 from dtoken.engine.loop.engine import Engine
 from dtoken.engine.loop.experiment import Experiment, prepare
@@ -45,6 +49,22 @@ def local_cluster(workers: int, **options: Any) -> Iterator[LocalCluster]:
         ) as cluster,
     ):
         yield cluster
+
+
+class TwoMachines(WorkerPlugin):
+    """Makes workers believe that those with even and with odd names are on two machines."""
+
+    name = "two-machines"
+
+    def setup(self, worker: Worker) -> None:
+        hosting.machine = partial(_half, int(str(worker.name)) % 2)  # type: ignore[assignment]
+
+    def teardown(self, worker: Worker) -> None:
+        hosting.machine = machine
+
+
+def _half(which: int) -> str:
+    return f"{machine()} {which}"
 
 
 def make_store(root: Path, nodes: int = 6, rows: int = 120) -> ShardStore:

@@ -26,13 +26,16 @@ from dtoken.data.store import ShardStore
 from dtoken.engine.dask import worker
 from dtoken.engine.dask.driver import DaskEngine
 from dtoken.engine.dask.greeting import HELLO
+from dtoken.engine.dask.shared import SharedMemory
 from dtoken.engine.dask.worker import Seats
+from dtoken.engine.handover import Hops
 from dtoken.engine.rows.memory import memory_need
 from dtoken.engine.settings import DaskSettings
 from dtoken.errors import InputError, RunError
 from dtoken.session import engines
 from dtoken.theory.local_work import Times
 from tests.engine.dask.on_dask import (
+    TwoMachines,
     assert_equal,
     execute,
     local_cluster,
@@ -94,12 +97,13 @@ def compare(
     graph: str = "complete",
     kind: str = "simple",
     threads: int | None = None,
+    transport: str = "auto",
     **settings: Any,
 ) -> DaskEngine:
     experiment = make_experiment(store, method_class(name)(**settings), graph, kind)
     with local_engine(experiment, store) as local:  # first: workers then find the kernels compiled
         expected, state = execute(experiment, local), state_of(local)
-    with DaskEngine(client, experiment, store, replace(PATIENT, threads=threads)) as engine:
+    with DaskEngine(client, experiment, store, replace(PATIENT, threads=threads, transport=transport)) as engine:
         assert_equal(execute(experiment, engine), expected)
         assert state_of(engine) == state
         assert engine.faults == 0
@@ -112,7 +116,9 @@ def test_equal_bits_for_all_methods(cluster: LocalCluster, client: Client, store
     for name in METHODS:
         engine = compare(client, store, name)
         assert engine.workers == workers
-        assert all(tally.hops > 0 for tally in engine.tallies.values()) == (workers > 1)
+        ways = ("hops_thread", "hops_shared") if workers > 1 else ("hops_thread",)
+        for tally in engine.tallies.values():
+            assert [way for way, hops in vars(tally).items() if way.startswith("hops") and hops] == list(ways)
     compare(client, store, "tvr", "ring", "lazy")
     compare(client, store, "tvr", "star", "lazy", tokens=4, interactions=1.0)  # most of them are often at the centre
     compare(client, store, "tvr", "ring", "lazy", tokens=4, interactions_anywhere=0.2)
@@ -133,6 +139,53 @@ def test_equal_bits_with_two_threads_a_worker(
     compare(client, store, "tvr", "star", "lazy", 2, tokens=4, interactions=1.0)
     compare(client, store, "tvr", "ring", "lazy", 3, tokens=4, interactions_anywhere=0.2)
     compare(client, store, "tvr", "complete", "simple", 2, sampling="permuted", bucket_rows=4)
+
+
+def hops_of(engine: DaskEngine) -> dict[str, int]:
+    return {way: sum(vars(tally)[f"hops_{way}"] for tally in engine.tallies.values()) for way in Hops._fields}
+
+
+@pytest.mark.parametrize(("workers", "threads"), [(2, 1), (4, 1), (3, 2), (4, 2)])
+def test_equal_bits_between_two_machines(
+    cluster: LocalCluster, client: Client, store: ShardStore, workers: int, threads: int
+) -> None:
+    """Tokens go through shared memory on each machine and over TCP between them; and all over TCP, if that is asked."""
+    scale(cluster, client, workers)
+    client.register_plugin(TwoMachines())
+    try:
+        for name in ("tvr", "extra"):
+            engine = compare(client, store, name, threads=threads)
+            hops = hops_of(engine)
+            assert engine._sharing.transport == ("mixed" if workers > 2 else "tcp")
+            assert (hops["shared"] > 0) == (workers > 2)
+            assert hops["network"] > 0
+            assert (hops["threads"] > 0) == (threads > 1)
+        compare(client, store, "tvr", "star", "lazy", threads, tokens=4, interactions=1.0)
+        with pytest.raises(InputError, match="shared is not possible: the workers are on different machines"):
+            compare(client, store, "tvr", transport="shared")
+    finally:
+        client.unregister_worker_plugin(TwoMachines.name)
+    engine = compare(client, store, "tvr", "ring", "lazy", threads, "tcp", tokens=4, interactions_anywhere=0.2)
+    hops = hops_of(engine)
+    assert hops["network"] > hops["shared"] == 0
+
+
+def break_memory(dask_worker: Any) -> None:
+    """As where a system has no memory to share."""
+
+    def no_memory(size: int, hosts: int) -> None:
+        raise OSError("there is none left")
+
+    SharedMemory.make = no_memory  # type: ignore[method-assign, assignment]
+
+
+def test_tokens_go_over_tcp_where_memory_cannot_be_shared(store: ShardStore) -> None:
+    with local_cluster(2) as cluster, Client(cluster) as client:
+        client.run(break_memory)
+        engine = compare(client, store, "tvr")
+        assert (engine._sharing.transport, engine._noted) == ("tcp", {"there is none left"})
+        with pytest.raises(InputError, match="transport=shared is not possible: there is none left; use engine"):
+            compare(client, store, "tvr", transport="shared")
 
 
 def test_a_host_has_the_threads_that_dask_gives_its_worker(store: ShardStore) -> None:
@@ -187,7 +240,7 @@ def test_the_scheduler_remembers_nothing_of_hops_and_the_workers_forget_the_run(
     with DaskEngine(client, experiment, store, PATIENT) as engine:
         before = client.run_on_scheduler(known)
         execute(experiment, engine, 5000)
-        assert sum(tally.hops for tally in engine.tallies.values()) > 1000
+        assert sum(tally.hops_shared for tally in engine.tallies.values()) > 1000
         assert client.run_on_scheduler(known) == before
     seats = client.run(lambda dask_worker: len(dask_worker.plugins[Seats.name].seats))
     assert set(seats.values()) == {0}
@@ -211,7 +264,9 @@ def test_equal_bits_with_tls(
 ) -> None:
     scale(secure_cluster, secure_client, workers)
     for name in METHODS:
-        assert compare(secure_client, store, name).workers == workers
+        engine = compare(secure_client, store, name, transport="tcp")
+        assert engine.workers == workers
+        assert all(tally.hops_network > 0 for tally in engine.tallies.values()) == (workers > 1)
 
 
 def test_without_certificate_nobody_reaches_scheduler_worker_or_tokens(
@@ -230,6 +285,7 @@ def test_without_certificate_nobody_reaches_scheduler_worker_or_tokens(
         doors = [(get_address_host(address), int(address.rpartition(":")[2])) for address in dask_doors]
         assert [knock(door, known, greeting) for door in doors] == ["let in"] * 3
         tokens = engine._call(worker.take_seat, engine._run, engine._secret, worker.code())
+        tokens = [door.address for door in tokens]
         assert [knock(door, known, greeting, 0.5) for door in tokens] == ["let in"] * 2
         doors += tokens
         assert len(set(doors)) == 5

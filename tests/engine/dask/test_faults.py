@@ -88,21 +88,29 @@ def at_record(number: int, action: Callable[[], Any]) -> Watch:
     return Watch(record=record)
 
 
-@pytest.mark.parametrize("graph", ["ring", "complete"])
-def test_chaos(client: Client, cluster: LocalCluster, store: ShardStore, graph: str) -> None:
+@pytest.mark.parametrize(("graph", "transport"), [("ring", "shared"), ("complete", "tcp"), ("complete", "mixed")])
+def test_chaos(client: Client, cluster: LocalCluster, store: ShardStore, graph: str, transport: str) -> None:
     seed = int(os.environ.get("DTOKEN_CHAOS_SEED", random.SystemRandom().randrange(10**6)))
     print(f"DTOKEN_CHAOS_SEED={seed}")
     rng = random.Random(seed)
-    kills, _ = chaotic_run(client, cluster, store, rng.choice(["tvr", "token", "gd", "extra"]), graph, rng, EVENTS)
+    name = rng.choice(["tvr", "token", "gd", "extra"])
+    kills, _ = chaotic_run(client, cluster, store, name, graph, rng, EVENTS, transport)
     print(f"{kills} kills")
 
 
+@pytest.mark.parametrize("transport", ["shared", "tcp"])
 def test_a_stopped_worker_is_survived_and_may_come_back(
-    client: Client, cluster: LocalCluster, store: ShardStore, experiment: Experiment, expected: Outcome, tmp_path: Path
+    client: Client,
+    cluster: LocalCluster,
+    store: ShardStore,
+    experiment: Experiment,
+    expected: Outcome,
+    tmp_path: Path,
+    transport: str,
 ) -> None:
     """The others may be slow on a busy machine, and be given up as well for a while: the bits are the same."""
     notes: list[str] = []
-    faults = DaskSettings(attempts=100, silence=1.0, rejoin=0.5, start=NEVER)
+    faults = DaskSettings(transport=transport, attempts=100, silence=1.0, rejoin=0.5, start=NEVER)
     with DaskEngine(client, experiment, store, faults, notes.append) as engine:
         name = next(iter(engine._workers))
         stopped = cluster.workers[int(name)].pid

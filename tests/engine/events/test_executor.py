@@ -8,11 +8,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dtoken.engine.events import executor as executor_module
+from dtoken.engine.events import sleeping
 from dtoken.engine.events.executor import DONE, WAITING, executor
 from dtoken.engine.events.plan import FLUSH, Plan, Traffic, make_plan
+from dtoken.engine.events.sleeping import AWAKE
 from dtoken.engine.local import LocalEngine
 from dtoken.engine.placement import balanced_groups
-from dtoken.engine.runner import NoCourier
 from dtoken.problem.hosted import HostedRows
 from dtoken.schedule.events import DELIVER, LOAD, LOCAL, MEET, MOVE, VISIT, Events
 from dtoken.schedule.samples import Samples
@@ -21,6 +22,7 @@ from tests.engine.small import setup, small_shards
 
 N, K = 5, 3
 METHOD = Ordered(tokens=K)
+NOBODY = np.full(1, AWAKE)
 CASE = setup(small_shards(n=N, m=4, seed=1), METHOD, graph="ring")
 
 
@@ -64,8 +66,8 @@ def event_lists(draw: st.DrawFn) -> Events:
 
 def plan_of(events: Events, mine: np.ndarray, hosted: tuple[HostedRows, Samples]) -> tuple[Plan, np.ndarray]:
     slot = np.where(mine, np.arange(N), -1)
-    one_host = Traffic(np.zeros(N, np.int64), 0, np.zeros(K, np.int64), np.zeros(K, np.int64))
-    plan = make_plan(events, slot, hosted[1], hosted[0].first, one_host)
+    one_thread = Traffic(np.zeros(N, np.int64), 1, 0, np.zeros(K, np.int64), np.zeros(K, np.int64))
+    plan = make_plan(events, slot, hosted[1], hosted[0].first, one_thread)
     return plan, np.concatenate([[0], plan.first[:-1]])
 
 
@@ -85,7 +87,7 @@ def test_any_groups_in_any_order_of_turns(
         for _ in range(10 * (stretch.size + 3)):
             turn = data.draw(st.sampled_from(left)) if len(left) > 1 else left[0]
             plan, cursor = plans[turn]
-            if run(plan, CASE.constants, rows, nodes, tokens, ready, cursor, 0) == DONE:
+            if run(plan, CASE.constants, rows, nodes, tokens, ready, NOBODY, cursor, NOBODY.copy(), 0) == DONE:
                 left.remove(turn)
             if not left:
                 break
@@ -109,19 +111,20 @@ def test_steps_run_ahead_while_a_token_is_elsewhere(hosted: tuple[HostedRows, Sa
     ready = np.zeros(K, np.int64)
     here, here_cursor = plan_of(events, np.arange(N) > 0, hosted)
     there, there_cursor = plan_of(events, np.arange(N) == 0, hosted)
-    arguments = (CASE.constants, rows, nodes, tokens, ready)
+    arguments = (CASE.constants, rows, nodes, tokens, ready, NOBODY)
+    looked = np.zeros(1, np.int64)
 
-    assert run(here, *arguments, here_cursor, 1) == WAITING
+    assert run(here, *arguments, here_cursor, looked, 1) == WAITING
     done = here_cursor[1:] - here.first[:-1]
     assert done.tolist() == [20, 20, 0, 0]  # all steps before the next visit of each node, in portions of 16
     assert executor_module.AHEAD_STEPS < 20
     assert here_cursor[0] == 0  # no visit
     assert (ready == 0).all()
-    assert run(here, *arguments, here_cursor, 1) == WAITING
+    assert run(here, *arguments, here_cursor, looked, 1) == WAITING
     assert (here_cursor[1:] - here.first[:-1]).tolist() == [20, 20, 0, 0]  # nothing more can be done
 
-    assert run(there, *arguments, there_cursor, 1) == DONE
-    assert run(here, *arguments, here_cursor, 1) == DONE
+    assert run(there, *arguments, there_cursor, looked, 1) == DONE
+    assert run(here, *arguments, here_cursor, looked, 1) == DONE
     assert ready.tolist() == [2, 1, 0]
     assert [nodes.h.tolist(), nodes.rows.tolist(), tokens.h.tolist()] == happen(events, samples, rows.first, K)
 
@@ -154,7 +157,8 @@ def test_plan_is_the_part_of_the_hosted_nodes(hosted: tuple[HostedRows, Samples]
 @pytest.mark.parametrize("patience", [0, 1, 2000])
 @pytest.mark.parametrize("threads", [1, 2, 3, 4, 7])
 def test_threads(threads: int, patience: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(NoCourier, "patience", patience)
+    monkeypatch.setattr(sleeping, "LOOKS", patience)
+    monkeypatch.setattr(sleeping, "FEW_LOOKS", patience)
     events = CASE.events(3000)
     with CASE.engine(threads) as engine:
         for start in range(0, 3000, 700):

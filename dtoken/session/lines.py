@@ -199,7 +199,9 @@ def _measured_times(summary: dict[str, Any]) -> str:
     assumed = summary["config"]["time"]
     ideal = f" (ideal time: {assumed['tau_comm'] / assumed['tau_comp']:.3g})" if assumed["tau_comp"] else ""
     times = f"{gradient}, {duration(engine['tau_comm'])} a hop: tau_comm/tau_comp {engine['tau_ratio']:.3g}{ideal}"
-    shares = engine["shares"]
+    shares = engine.get("shares")
+    if shares is None:  # a summary of an earlier version
+        return times
     bound = what_bounds(**shares)
     layout = layout_of(summary["config"], summary["graph"]["nodes"], len(engine["workers"]))
     busy = f"the busiest worker computed {shares['computing']:.0%} of the time, its link was full {shares['link']:.0%}"

@@ -11,20 +11,23 @@ from dtoken.session.advice import Layout, advice
 from dtoken.session.lines import _measured_times
 
 
-def said(busy: float, waiting: float, hops: int, tokens: int = 4) -> str:
-    """The line of a run of ten seconds on two workers, whose tokens take 10 ms each to leave."""
+def summary_of(busy: float, waiting: float, hops: int, tokens: int = 4) -> dict[str, Any]:
+    """Of a run of ten seconds on two workers, whose tokens take 10 ms each to leave."""
     records = [Record(k, k, k, 100 * k, 1.0, 9.0, 0.1, 1.0, 0.5, 0, 0) for k in range(2)]
     tallies = {
         "0": Tally(9, busy, waiting, hops_network=hops),
         "1": Tally(9, busy / 2, waiting + busy / 2, hops_network=hops // 2),
     }
     facts = worker_facts(tallies, 0, LinkFacts([0.012, 0.011], 0.01, 10.0), records, 0)
-    summary: dict[str, Any] = {
+    return {
         "engine": facts,
         "graph": {"nodes": 8},
         "config": {"algorithm": {"tokens": tokens, "p_comm": "balanced"}, "time": {"tau_comp": 1.0, "tau_comm": 2.0}},
     }
-    return _measured_times(summary)
+
+
+def said(busy: float, waiting: float, hops: int, tokens: int = 4) -> str:
+    return _measured_times(summary_of(busy, waiting, hops, tokens))
 
 
 @pytest.mark.parametrize(
@@ -44,3 +47,9 @@ def test_nothing_is_advised_that_is_so_already() -> None:
     for bound in ("link", "schedule"):
         assert "p_comm" not in advice(bound, Layout(8, 2, 4, "auto"))
         assert "p_comm" not in advice(bound, Layout(8, 2, None, None))
+
+
+def test_a_summary_of_an_earlier_version_is_still_shown() -> None:
+    summary = summary_of(9.0, 1.0, 100)
+    del summary["engine"]["shares"]
+    assert _measured_times(summary).endswith("(ideal time: 2)")

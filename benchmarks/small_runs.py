@@ -29,7 +29,7 @@ COMMON = [
     f"data.path={ROOT}/dtoken/data/embedded/tiny.svm.xz",
     "partition.kind=shuffled",
 ]
-MANY = ["algorithm=tvr", "graph=complete,ring", "stop.suboptimality=null", "stop.passes=130", "record.every_passes=3"]
+MANY = ["algorithm=tvr", "graph=complete,ring", "stop.suboptimality=null", "stop.passes=200", "record.every_passes=5"]
 WARM = 4  # runs that load kernels and modules first
 
 # what is told apart: functions by where they are looked up

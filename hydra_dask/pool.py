@@ -29,6 +29,7 @@ LOOK_SECONDS = 0.5  # between two looks at the workers
 MOST_DEPARTURES = 100  # workers that may leave in good order under one job, as at the end of a batch job's time
 GRACE_SECONDS = 15.0  # after the time limit of a job, before its worker is stopped from outside
 NO_WORKER_SECONDS = 300.0  # a busy machine takes its time to replace a dead one
+FAR_APART = 4  # jobs for each worker, from which on two that begin take one from each end
 NANNY_SECONDS = 20.0  # that a nanny of this process has to notice how its worker ended
 
 
@@ -96,6 +97,7 @@ class Pool:
     _idle_since: float = 0.0
     _looked: float = 0.0
     _workers: list[str] = field(default_factory=list)
+    _begun: set[str] = field(default_factory=set)  # have had a job
     _dead: set[str] = field(default_factory=set)  # were stopped, but the scheduler may not know yet
     deaths: "Deaths" = field(default_factory=lambda: Deaths())
 
@@ -133,9 +135,19 @@ class Pool:
                 continue
             self._refill()
             if self._fresh:
-                self._start(self._fresh.popleft(), worker)
+                self._start(self._next_for(worker), worker)
             elif self._again and not any(self._suspect(entry.job) for entry in self._running.values()):
                 self._start(self._again.popleft(), worker)
+
+    def _next_for(self, worker: str) -> Job:
+        """The first of the jobs that wait; for every other worker that begins the last one, if they are many.
+
+        Neighbours in a sweep are alike: side by side, their workers would load, or compile, the same things twice.
+        """
+        begins = worker not in self._begun
+        self._begun.add(worker)
+        apart = begins and len(self._begun) % 2 == 0 and len(self._fresh) >= FAR_APART * len(self._workers)
+        return self._fresh.pop() if apart else self._fresh.popleft()
 
     def _suspect(self, job: Job) -> bool:
         return job.index in self._blame and self._blame[job.index].deaths > 0

@@ -32,6 +32,8 @@ DASK = {
     "distributed.worker.memory.spill": False,
     "distributed.worker.memory.pause": False,
     "distributed.worker.profile.enabled": False,  # it takes processor time from the runs
+    "distributed.admin.tick.interval": "1s",  # so do looks at the clock 50 times a second, in every process,
+    "distributed.admin.system-monitor.interval": "5s",  # and at the whole machine
     "distributed.worker.preload": ["hydra_dask.cluster._signals"],
 }
 

@@ -1,4 +1,4 @@
-"""What is said about a job whose process is gone."""
+"""Which job a worker is given, and what is said about one whose process is gone."""
 
 import logging
 import time
@@ -41,3 +41,16 @@ def test_only_what_was_stopped_took_too_long(told: str | None, overdue: bool, sa
     future: Any = None
     entry = _Running(Job("id", 0, "0", []), future, "tcp://there", time.monotonic() - 100, 1, overdue)
     assert pool._cause(entry, {"pid": 17}, None) == (said, said == OVERDUE)
+
+
+@pytest.mark.parametrize(("jobs", "begun"), [(9, [0, 8]), (8, [0, 1])])
+def test_workers_begin_far_apart_if_there_are_many_jobs(jobs: int, begun: list[int], tmp_path: Path) -> None:
+    """Neighbours are alike, and what is the same about them need not be made ready twice at the same time."""
+    client: Any = Quiet()
+    pool = Pool(client, "token", tmp_path, Rules(), {}, lambda _: None)
+    pool._fresh.extend(Job(str(index), index, str(index), []) for index in range(jobs))
+    pool._workers = ["first", "second"]
+    taken = [pool._next_for(worker).index for worker in ["first", "second", "second", "first"]]
+    assert taken[:2] == begun
+    rest = [index for index in range(jobs) if index not in begun]
+    assert taken[2:] == rest[:2]

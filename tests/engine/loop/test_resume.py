@@ -129,7 +129,7 @@ def test_killed_while_nodes_go_through_their_rows_in_order(
 ) -> None:
     """Orders go on where the checkpoint has them."""
     assert run_child(SUICIDE, directory=str(tmp_path), moment="record", number=4, name=name) == -9
-    assert_same(go(tmp_path, method=METHODS[name], threads=3), go(None, method=METHODS[name]))
+    assert_same(go(tmp_path, method=METHODS[name]), go(None, method=METHODS[name]))
 
 
 @pytest.mark.parametrize("name", ["tvr, permuted", "tavr, permuted", "sdca"])
@@ -137,7 +137,7 @@ def test_resumed_in_any_segment_rows_come_in_the_same_order(name: str, tmp_path:
     """At the beginning, at the seams and in the middle of segments."""
     method, whole = METHODS[name], go(None, method=METHODS[name])
     for events in (1, SEGMENT_STEPS - 1, SEGMENT_STEPS, SEGMENT_STEPS + 1, 100_000, 2 * SEGMENT_STEPS):
-        go(tmp_path, method=method, stop=Stop(passes=None, events=events), threads=2)
+        go(tmp_path, method=method, stop=Stop(passes=None, events=events))
     assert_same(go(tmp_path, method=method), whole)
 
 

@@ -238,7 +238,7 @@ class TestAuto:
         assert quick.summary["constants"]["p_comm"] == constants["balanced"]
         assert constants["p_comm"] == constants["balanced"] / 4
         assert constants["p_comm"] == slow.summary["p_comm"]["value"]
-        assert slow.summary["p_comm"]["seconds"] == {"local": 1e-6, "visit": 1e-6, "hop": 1.0, "read": 0.0}
+        assert slow.summary["p_comm"]["seconds"] == {"local": 1e-6, "visit": 1e-6, "hop": 1.0, "read": 0.0, "link": 0.0}
         assert slow.summary["config"]["algorithm"]["p_comm"] == "auto"
         assert slow.trajectory.jumps.iloc[-1] < 0.5 * quick.trajectory.jumps.iloc[-1]
         assert slow.summary["predicted_rate"] < quick.summary["predicted_rate"]

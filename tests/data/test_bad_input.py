@@ -173,7 +173,7 @@ def test_files_that_cannot_be_used(
         (["--nodes", "0"], "nodes=0, but there must be at least one; use nodes>=1."),
         (
             ["--partition", "random"],
-            "partition.kind=random is not known; use one of contiguous, shuffled, dirichlet.",
+            "partition.kind=random is not known; use one of contiguous, shuffled, dirichlet, given.",
         ),
         (["--sizes", "odd"], "partition.sizes=odd is not known; use one of keep, equal, unequal."),
         (["--alpha", "0"], "partition.alpha=0.0 must be a positive number."),

@@ -104,7 +104,7 @@ class Bench:
 
     def seconds(self, engine: LocalEngine) -> float:
         """From the start through all events, segment by segment, as a run does it."""
-        engine.nodes, engine.tokens = start(self.method, self.c, engine.rows)
+        engine.begin(self.c)
         began = time.perf_counter()
         for first in range(0, self.events.size, SEGMENT_STEPS):
             engine.run(self.events.between(first, min(first + SEGMENT_STEPS, self.events.size)))
@@ -191,7 +191,7 @@ def many_nodes(figures: Figures, root: Path, n: int) -> float:
     with bench.engine(1) as engine:  # the number of threads that the command takes for short steps
 
         def seconds() -> float:
-            engine.nodes, engine.tokens = bench.method.states(bench.c, engine.rows)
+            engine.begin(bench.c)
             last = run(experiment, engine, Stop(passes=None, events=bench.events.size), Recording(None)).records[-1]
             return last.wall
 

@@ -30,6 +30,7 @@ from dtoken.problem.finite_sum import FiniteSum
 from dtoken.problem.hosted import HostedRows
 from dtoken.problem.kernels import add_row, row_dot
 from dtoken.problem.losses import derivative, prox_root
+from dtoken.problem.prefetch import AHEAD, fetch_row
 from dtoken.schedule.clock import Costs
 from dtoken.schedule.permuted import order_key, window_at, window_room
 from dtoken.schedule.random import below, event_key
@@ -69,21 +70,20 @@ def ascend(c: Any, rows: Any, nodes: Any, theta: Vector, i: int, r: int) -> None
 def visit(c: Any, rows: Any, nodes: Any, tokens: Any, i: int, k: int, r: int, t: float) -> None:
     """The token arrives at node i, which uses the next of its rows, or some that the event draws."""
     theta, first, size = tokens.theta[k], rows.first[i], rows.first[i + 1] - rows.first[i]
+    used, last = nodes.used[i], nodes.used[i] + c.visited[i]
     if c.bucket > 0:
-        used, last = nodes.used[i], nodes.used[i] + c.visited[i]
         window = np.empty(window_room(size, c.bucket), np.int64)
         while used < last:
             at, end = window_at(order_key(c.seed), c.node[i], size, c.bucket, used, window)
-            end = min(end, at + last - used)
-            for row in window[at:end]:
-                ascend(c, rows, nodes, theta, i, first + row)
+            for place in range(at, min(end, at + last - used)):
+                fetch_row(rows, first + window[min(place + AHEAD, end - 1)])
+                ascend(c, rows, nodes, theta, i, first + window[place])
             used += end - at
     else:
         key = event_key(c.seed, t)
         for draw in range(c.visited[i]):
             ascend(c, rows, nodes, theta, i, first + below(key, draw, size))
-    nodes.used[i] += c.visited[i]
-    nodes.theta[i] = theta
+    nodes.used[i], nodes.theta[i] = last, theta
 
 
 @dataclass(frozen=True)
@@ -129,8 +129,7 @@ class SDCA(OneToken):
 
     def visited(self, facts: Facts) -> NDArray[np.int64]:
         """(n,) rows that a visit uses."""
-        exact = self.share * facts.rows * (1 - ROUNDING)
-        return np.asarray(np.maximum(1, np.ceil(exact)), np.int64)
+        return np.asarray(np.maximum(1, np.ceil(self.share * facts.rows * (1 - ROUNDING))), np.int64)
 
     def constants(self, facts: Facts) -> DualAscent:
         """How many rows a visit uses, and the rate."""

@@ -28,6 +28,7 @@ def contexts(security: Security) -> tuple[ssl.SSLContext, list[ssl.SSLContext | 
 
 
 def test_no_door_of_a_local_cluster_opens_to_a_stranger_and_no_folder_is_open() -> None:
+    before = _listening()
     with LocalWorkers(workers=2).open() as connection:
         client = connection.client
         found = client.scheduler_info()
@@ -39,9 +40,7 @@ def test_no_door_of_a_local_cluster_opens_to_a_stranger_and_no_folder_is_open() 
         assert [knock(door, known, b"\0" * 8, 2.0) for door in doors] == ["let in"] * 5
         for context in strangers:
             assert [knock(door, context, b"\0" * 8) for door in doors] == ["sent away"] * 5
-        listening = {each.laddr.port for pid in _family() for each in psutil.Process(pid).net_connections("tcp")
-                     if each.status == psutil.CONN_LISTEN}  # fmt: skip
-        others = listening - {port for _, port in doors}
+        others = _listening() - before - {port for _, port in doors}
         assert len(others) <= 3  # pages to look at: the dashboard, and the health of each worker
         folders = [Path(each["local_directory"]) for each in found["workers"].values()]
         top = {Path(tempfile.gettempdir(), folder.relative_to(tempfile.gettempdir()).parts[0]) for folder in folders}
@@ -52,9 +51,11 @@ def test_no_door_of_a_local_cluster_opens_to_a_stranger_and_no_folder_is_open() 
     assert not private.exists()
 
 
-def _family() -> list[int]:
+def _listening() -> set[int]:
+    """The ports at which this process and its children listen."""
     me = psutil.Process()
-    return [me.pid, *(child.pid for child in me.children(recursive=True))]
+    connections = [each for process in (me, *me.children(recursive=True)) for each in process.net_connections("tcp")]
+    return {each.laddr.port for each in connections if each.status == psutil.CONN_LISTEN}
 
 
 def test_tls_can_be_switched_off() -> None:

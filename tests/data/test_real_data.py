@@ -74,7 +74,7 @@ def test_shuffled_shards_in_small_pieces(dataset: Dataset, tmp_path: Path, monke
 def test_inspect(dataset: Dataset, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     partition = Partition(5, "dirichlet", seed=1, alpha=0.5)
     store = ingest(Svmlight(dataset.file), partition, root=tmp_path)
-    assert main(["inspect", str(store.path), "--json"]) == 0
+    assert main(["inspect", str(store.path), "--sigma", "1e-5", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     nodes = partition.assignment(len(dataset.y), int((dataset.y > 0).sum()))(dataset.y)
     kept = nodes >= 0

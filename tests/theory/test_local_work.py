@@ -18,21 +18,22 @@ from tests.engine.loop.test_prediction import Planned
 from tests.engine.small import setup, small_shards
 
 seconds = st.floats(1e-7, 1e-1)
+now_and_then = st.sampled_from([0.0, 1e-5, 1e-2])
 
 
 def length(p: Any, balanced: float, times: Times, tokens: int, jumps: int, workers: int, samples: float) -> Any:
-    """Seconds of a run by the proved contraction: the slowest of computing, tokens and reads, over progress a step."""
+    """Seconds of a run by the proved contraction: the slowest of computing, tokens, link and reads, per step."""
     computing = (p * times.visit + (1 - p) * times.local) / workers
     between_visits = 1 / (p + (1 - p) / samples)  # steps in which a given sample of a node is used, or the node visited
     reading = p * (1 - p) * between_visits * times.read
-    return np.maximum(computing, np.maximum(p * jumps * times.hop / tokens, reading)) / np.minimum(
-        p / balanced, (1 - p) / (1 - balanced)
-    )
+    travelling = np.maximum(p * jumps * times.hop / tokens, p * times.link)
+    slowest = np.maximum(computing, np.maximum(travelling, reading))
+    return slowest / np.minimum(p / balanced, (1 - p) / (1 - balanced))
 
 
 @given(
     balanced=st.floats(0.01, 0.9),
-    times=st.builds(Times, seconds, seconds, seconds, st.sampled_from([0.0, 1e-5, 1e-2])),
+    times=st.builds(Times, seconds, seconds, seconds, now_and_then, now_and_then),
     tokens=st.integers(1, 8),
     jumps=st.integers(1, 5),
     workers=st.integers(1, 16),

@@ -15,15 +15,9 @@ from typing import Any
 
 from dtoken.compiled import compiled
 from dtoken.engine.events.plan import FLUSH
-from dtoken.engine.events.primitives import (
-    load_acquire,
-    pause,
-    prefetch,
-    prefetch_each,
-    prefetch_entry,
-    store_release,
-)
+from dtoken.engine.events.primitives import load_acquire, pause, store_release
 from dtoken.engine.events.sleeping import must_tell
+from dtoken.problem.prefetch import LINE, fetch_row, fetch_row_state, prefetch_entry
 
 DONE, WAITING, LEAVING = range(3)
 
@@ -36,7 +30,6 @@ ENTRIES_AHEAD = 1  # local steps between asking for what a row will be multiplie
 VISITS_AHEAD = 4  # visits between asking for a node's state, if it is short, and using it
 SHORT_STATE = 256  # features up to which a node's state is fetched as a whole
 LONG_STATE = 2048  # features from which a node's state does not stay in the nearest cache
-LINE = 64  # bytes that come together
 
 
 @compiled
@@ -48,26 +41,6 @@ def _no_meet(c: Any, tokens: Any, k: int, other: int, t: float) -> None:
 def publish(ready: Any, k: int, turn: int) -> None:
     """Say that token k is here and has been part of ``turn`` visits and meets."""
     store_release(ready, k, turn)
-
-
-@compiled
-def fetch_row_state(rows: Any, nodes: Any, r: int) -> None:
-    """Ask for the numbers that there are for each row, if r is a row."""
-    if r >= 0:
-        prefetch(rows.start, r)
-        prefetch(rows.y, r)
-        prefetch(rows.q, r)
-        prefetch_each(nodes, len(rows.y), r)
-
-
-@compiled
-def fetch_row(rows: Any, r: int) -> None:
-    """Ask for row r, if it is a row."""
-    if r >= 0:
-        for entry in range(rows.start[r], rows.stop[r], LINE // 8):
-            prefetch(rows.data, entry)
-        for entry in range(rows.start[r], rows.stop[r], LINE // 4):
-            prefetch(rows.indices, entry)
 
 
 @compiled

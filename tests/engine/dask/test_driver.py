@@ -116,9 +116,9 @@ def test_equal_bits_for_all_methods(cluster: LocalCluster, client: Client, store
     for name in METHODS:
         engine = compare(client, store, name)
         assert engine.workers == workers
-        ways = ("hops_thread", "hops_shared") if workers > 1 else ("hops_thread",)
         for tally in engine.tallies.values():
-            assert [way for way, hops in vars(tally).items() if way.startswith("hops") and hops] == list(ways)
+            ways = {way for way, hops in vars(tally).items() if way.startswith("hops") and hops}
+            assert ways - {"hops_thread"} == ({"hops_shared"} if workers > 1 else set())
     compare(client, store, "tvr", "ring", "lazy")
     compare(client, store, "tvr", "star", "lazy", tokens=4, interactions=1.0)  # most of them are often at the centre
     compare(client, store, "tvr", "ring", "lazy", tokens=4, interactions_anywhere=0.2)

@@ -93,7 +93,7 @@ def parts_of_a_run(folder: Path, words: Sequence[str], runs: int) -> dict[str, f
 
     clock = Clock()
 
-    def in_this_process(sweep: Any, manifest: Any, plan: Any) -> dict[int, Any]:
+    def in_this_process(sweep: Any, manifest: Any, plan: Any, *_: Any) -> dict[int, Any]:
         token = secrets.token_hex(6)
         station: Any = _worker.Station(token, _worker.pack(sweep.context, sweep.task, {}))
         station.setup(None)  # there is no worker

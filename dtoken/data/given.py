@@ -65,14 +65,15 @@ def node_numbers(values: Any, where: str = "partition") -> NodeNumbers:
     if found.dtype.kind not in "iuf":
         raise InputError(f"{where} holds {found.dtype} instead of the numbers of nodes; {NUMBERING}")
     numbers = _whole(found, where)
-    empty = np.flatnonzero(np.bincount(numbers, minlength=1) == 0)
-    if len(empty):
-        raise InputError(f"{where}: node {empty[0]} has no rows; {NUMBERING}")
+    present = np.unique(numbers)  # not counted: a wild number would take as much memory
+    gaps = np.flatnonzero(present != np.arange(len(present)))
+    if len(gaps):
+        raise InputError(f"{where}: node {gaps[0]} has no rows; {NUMBERING}")
     return NodeNumbers(numbers, where)
 
 
 def _whole(found: NDArray[Any], where: str) -> NDArray[np.int32]:
-    """The numbers as integers from 0 to at most the number of rows."""
+    """The numbers as integers from 0 on."""
     wrong = np.flatnonzero(~((found >= 0) & (found < 2**31 - 1) & (found == np.floor(found))))
     if len(wrong):
         raise InputError(f"{where}: {found[wrong[0]]} of row {wrong[0]} is not the number of a node; {NUMBERING}")

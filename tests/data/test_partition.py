@@ -198,6 +198,7 @@ def test_identities_of_other_partitions_do_not_know_of_given_numbers() -> None:
     [
         ("", "has the shape (0,)"),
         ("0\n2\n", "node 1 has no rows; number them 0, 1, ..."),
+        ("0\n2000000000\n", "node 1 has no rows; number them 0, 1, ..."),
         ("0\n-1\n", "-1.0 of row 1 is not the number of a node"),
         ("0\n0.5\n", "0.5 of row 1 is not the number of a node"),
         ("0\nnan\n", "nan of row 1 is not the number of a node"),

@@ -1,6 +1,6 @@
 """A disk that forgets what was not flushed: what is left of a folder when the power fails at any moment.
 
-It notes what every ``fsync`` secures: the content of a file, or the names in a folder. Between that and the moment of
+It notes what every ``fsync`` secures: the content of a file, or the names in a folder, and ``syncfs``: all. Between that and the moment of
 the failure the file system is free to keep any part. Two extremes stand for all of it: ``late``, only flushed names are
 there; ``early``, every name is there at once, and a file whose content was not flushed is empty.
 """
@@ -14,6 +14,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
+from hydra_dask import durable
 
 STEPS = ("fsync", "replace", "rename", "unlink", "rmdir")  # of os: a failure before and after each of them
 
@@ -29,8 +31,7 @@ class Disk:
         self._folders: dict[Inode, dict[str, Inode]] = {}
         self._kind: dict[Inode, bool] = {}  # whether it is a folder
         self._lock, self._failing = threading.RLock(), False
-        for path in [root, *root.rglob("*")]:
-            self._note(os.stat(path), path)
+        self.secure_all()
 
     def _note(self, status: os.stat_result, path: Path) -> None:
         own = (status.st_dev, status.st_ino)
@@ -47,6 +48,12 @@ class Disk:
             path = Path(os.readlink(f"/proc/self/fd/{number}"))
             if path.is_relative_to(self.root):
                 self._note(os.fstat(number), path)
+
+    def secure_all(self) -> None:
+        """The whole file system was flushed."""
+        with self._lock:
+            for path in [self.root, *self.root.rglob("*")]:
+                self._note(os.stat(path), path)
 
     def fail(self, failed: Callable[["Disk"], None]) -> None:
         """The power might fail now; what ``failed`` itself does is no part of the story."""
@@ -84,9 +91,17 @@ def _inode(path: Path) -> Inode:
 
 
 @contextmanager
-def watched(root: Path, monkeypatch: pytest.MonkeyPatch, failed: Callable[[Disk], None]) -> Iterator[Disk]:
-    """Call ``failed`` at every moment at which the power might fail."""
+def watched(
+    root: Path, monkeypatch: pytest.MonkeyPatch, failed: Callable[[Disk], None], at_once: bool = False
+) -> Iterator[Disk]:
+    """Call ``failed`` at every moment at which the power might fail; ``at_once``: file systems are flushed as a whole."""
     disk = Disk(root)
+
+    def flush(path: Path) -> bool:
+        if at_once:
+            disk.secure_all()
+            disk.fail(failed)
+        return at_once
 
     def step(original: Any, name: str) -> Any:
         def done(*arguments: Any, **options: Any) -> Any:
@@ -101,4 +116,5 @@ def watched(root: Path, monkeypatch: pytest.MonkeyPatch, failed: Callable[[Disk]
     with monkeypatch.context() as patch:
         for name in STEPS:
             patch.setattr(os, name, step(getattr(os, name), name))
+        patch.setattr(durable, "sync_file_system", flush)
         yield disk

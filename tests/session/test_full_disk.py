@@ -12,6 +12,7 @@ from dtoken.engine.loop.checkpoint import NAME
 from dtoken.engine.loop.packed import read_packed
 from dtoken.errors import InputError, RunError
 from dtoken.session.files import load_summary
+from hydra_dask import durable
 
 SETTINGS: dict[str, Any] = {
     "data": {"kind": "synthetic", "rows": 60, "features": 4},
@@ -39,8 +40,17 @@ def test_the_first_error_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         fsync(number)
 
+    def flush(path: Path) -> bool:
+        folder = os.open(path, os.O_RDONLY)
+        try:
+            refuse(folder)
+        finally:
+            os.close(folder)
+        return True
+
     with monkeypatch.context() as patch:
         patch.setattr(os, "fsync", refuse)
+        patch.setattr(durable, "sync_file_system", flush)
         with pytest.raises(RunError, match=rf"^cannot write .*/run/{full or NAME}.*: [Nn]o space left on device$"):
             dtoken.run(**SETTINGS, directory=tmp_path / "run")
     summary = load_summary(tmp_path / "run")

@@ -27,9 +27,11 @@ SETTINGS: dict[str, Any] = {
     "checkpoint": {"every": 2},
     "threads": 1,
 }
+AT_ONCE = pytest.mark.parametrize("at_once", [False, True], ids=["file by file", "at once"])
 
 
-def test_a_run_goes_on_from_whatever_is_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@AT_ONCE
+def test_a_run_goes_on_from_whatever_is_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, at_once: bool) -> None:
     monkeypatch.setenv("DTOKEN_STORE", str(tmp_path / "stores"))
     expected = dtoken.run(**SETTINGS, directory=tmp_path / "whole")
     root, copy = tmp_path / "run", tmp_path / "left"
@@ -52,7 +54,7 @@ def test_a_run_goes_on_from_whatever_is_left(tmp_path: Path, monkeypatch: pytest
                 kept.append(shutil.copytree(copy, tmp_path / f"kept-{len(kept)}"))
         events = reached if not early else events
 
-    with watched(root, monkeypatch, failed):
+    with watched(root, monkeypatch, failed, at_once):
         dtoken.run(**SETTINGS, directory=root)
     assert len(kept) > 6
     for directory in kept:
@@ -62,7 +64,8 @@ def test_a_run_goes_on_from_whatever_is_left(tmp_path: Path, monkeypatch: pytest
         assert log == (tmp_path / "whole/events.parquet").read_bytes()
 
 
-def test_a_store_is_whole_or_absent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@AT_ONCE
+def test_a_store_is_whole_or_absent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, at_once: bool) -> None:
     root, copy, seen = tmp_path / "stores", tmp_path / "left", set()
     root.mkdir()
 
@@ -73,12 +76,13 @@ def test_a_store_is_whole_or_absent(tmp_path: Path, monkeypatch: pytest.MonkeyPa
             assert [fault for store in stores for fault in verify(ShardStore.open(store))] == []
             seen.add((early, len(stores)))
 
-    with watched(root, monkeypatch, failed):
+    with watched(root, monkeypatch, failed, at_once):
         ingest(Synthetic(rows=30, features=3), Partition(2), root=root)
     assert seen == {(False, 0), (False, 1), (True, 0), (True, 1)}
 
 
-def test_records_vouch_for_what_is_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@AT_ONCE
+def test_records_vouch_for_what_is_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, at_once: bool) -> None:
     """As a worker does: the run, then its record, then the manifest."""
     monkeypatch.setenv("DTOKEN_STORE", str(tmp_path / "stores"))
     root, copy, job = tmp_path / "sweep", tmp_path / "left", Job("id", 0, "0", [])
@@ -97,7 +101,7 @@ def test_records_vouch_for_what_is_there(tmp_path: Path, monkeypatch: pytest.Mon
             if DONE in (record["status"], found.jobs[0].status):
                 assert dtoken.Result.load(copy / "0").tokens.tobytes() == expected.tokens.tobytes()
 
-    with watched(root, monkeypatch, failed):
+    with watched(root, monkeypatch, failed, at_once):
         dtoken.run(**SETTINGS, directory=root / "0")
         write_record(root, 0, {"id": "id", "status": DONE}, durable=True)
         job.status = DONE

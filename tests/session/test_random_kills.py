@@ -24,9 +24,13 @@ from dtoken.engine.loop import keeping
 from dtoken.engine.loop import packed
 from dtoken.engine.local import LocalEngine
 from dtoken.schedule.log import LogWriter
+from hydra_dask import durable
 
 RUNNING = [(LocalEngine, "run"), (LocalEngine, "measure"), (LogWriter, "add")]
-SAVING = [(os, "fsync"), (Path, "replace"), (Path, "rename"), (LogWriter, "checkpoint"), (packed, "_pieces")]
+SAVING = [
+    *((os, "fsync"), (durable, "sync_file_system"), (Path, "replace"), (Path, "rename")),
+    *((LogWriter, "checkpoint"), (packed, "_pieces")),
+]
 
 def die_at(owner, name, number):
     original, calls = getattr(owner, name), []

@@ -5,8 +5,6 @@ import os
 import pickle
 import secrets
 import shlex
-import signal
-import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field, fields
@@ -24,6 +22,7 @@ from hydra_dask.cluster import Cluster, LocalWorkers, fork_server
 from hydra_dask.compose import Compositions, unpacked
 from hydra_dask.errors import Interrupted, JobDied, SweepError
 from hydra_dask.identity import give_number, swept_keys
+from hydra_dask.interrupts import interruptible
 from hydra_dask.launcher_options import DaskLauncherConf
 from hydra_dask.manifest import DONE, FAILED, RUNNING, TO_DO, WAITING, Job, Manifest, only_driver, read_record
 from hydra_dask.options import CLUSTER_KEYS, cluster_of, waits, with_logs
@@ -223,7 +222,7 @@ class Sweep:
         trials: Trials | None = None,
     ) -> dict[int, tuple[Any, str | None]]:
         """Run what is to be done; what the jobs returned, by index."""
-        with _terminable():
+        with interruptible():
             try:
                 if self.options.prepare is not None and plan.todo:
                     kinds = plan.alike.values()
@@ -330,16 +329,3 @@ def _modules_set_aside() -> Iterator[None]:
 def _forget_station(client: Any, name: str) -> None:
     with suppress(Exception):  # the cluster may be gone
         client.unregister_worker_plugin(name)
-
-
-@contextmanager
-def _terminable() -> Iterator[None]:
-    """Let SIGTERM, with which batch systems end a job, clean up like Ctrl-C."""
-    if threading.current_thread() is not threading.main_thread() or signal.getsignal(signal.SIGTERM) != signal.SIG_DFL:
-        yield
-        return
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, signal.SIG_DFL)

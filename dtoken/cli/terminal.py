@@ -4,9 +4,7 @@ import argparse
 import atexit
 import gc
 import os
-import signal
 import sys
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, TextIO, cast
@@ -18,6 +16,7 @@ from dtoken.data.build import Watcher
 from dtoken.errors import InputError, RunError
 from dtoken.text import sentence
 from dtoken.version import __version__
+from hydra_dask.interrupts import interruptible
 
 FAILED, WRONG_USAGE, INTERRUPTED = 1, 2, 130
 
@@ -26,7 +25,7 @@ def run_command(command: Callable[[], int]) -> int:
     """Run ``command``; tell errors that a user can meet in one sentence on standard error."""
     atexit.register(gc.freeze)  # the end of the process is not the time to look for garbage, which takes half a second
     try:
-        with _terminable(), _unread():
+        with interruptible(), _unread():
             status = command()
             sys.stdout.flush()
             return status
@@ -88,19 +87,6 @@ def _unread() -> Iterator[None]:
         yield
     finally:
         sys.stdout = before
-
-
-@contextmanager
-def _terminable() -> Iterator[None]:
-    """Let SIGTERM, with which batch systems end a job, clean up like Ctrl-C."""
-    if threading.current_thread() is not threading.main_thread():  # signals are not its business
-        yield
-        return
-    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
 
 
 @contextmanager

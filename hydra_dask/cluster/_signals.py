@@ -19,10 +19,11 @@ def die_if_full(worker: Worker) -> None:
 
 
 def dask_setup(worker: Worker) -> None:
-    """Ctrl-C in a terminal reaches all processes: the driver ends its workers in order. SIGTERM: leave in order."""
+    """Ctrl-C and the end of a terminal reach all processes: the driver ends its workers. SIGTERM: leave in order."""
     if threading.current_thread() is not threading.main_thread():
         return
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    for each in (signal.SIGINT, signal.SIGHUP):
+        signal.signal(each, signal.SIG_IGN)
     closing: list[asyncio.Future[object]] = []  # or it would be collected
 
     def leave() -> None:

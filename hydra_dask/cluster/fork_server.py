@@ -6,8 +6,11 @@ dead one. The server is started early, so that it loads while the driver compose
 
 import multiprocessing
 import os
+import signal
 import sys
-from collections.abc import Sequence
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 METHOD = "forkserver"
@@ -36,10 +39,24 @@ def start(more: Sequence[str] = ()) -> None:
     try:
         server: Any = multiprocessing.get_context(METHOD)
         server.set_forkserver_preload([*PRELOAD, *more])
-        forkserver.ensure_running()
+        with _deaf():
+            forkserver.ensure_running()
     finally:
         for name in added:
             del os.environ[name]
+
+
+@contextmanager
+def _deaf() -> Iterator[None]:
+    """Let processes that begin here not end with a terminal: Python's server itself ignores only Ctrl-C."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGHUP, before)
 
 
 def running() -> bool:

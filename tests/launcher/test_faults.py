@@ -74,14 +74,16 @@ def test_stop_at_the_first_failure(sweeps: Sweeps) -> None:
     assert sweeps.ran() == {"ok1": 1, "raise": 1, "ok2": 1}
 
 
-@pytest.mark.parametrize("signal_number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("signal_number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_an_interrupted_sweep_ends_promptly_and_goes_on_where_it_was(sweeps: Sweeps, signal_number: int) -> None:
     driver = sweeps.start("+what=ok1,slow1,slow2,ok2", "hydra.launcher.resume=true")
     sweeps.wait(sweeps.started("slow2"))
-    if signal_number == signal.SIGINT:
-        os.killpg(driver.pid, signal_number)  # as the terminal does: to all
-    else:
+    if signal_number == signal.SIGTERM:
         driver.send_signal(signal_number)
+    else:
+        os.killpg(driver.pid, signal_number)  # as the terminal does: to all
+    if signal_number == signal.SIGHUP:
+        os.killpg(driver.pid, signal_number)  # as the shell does, too
     ended = sweeps.end(driver)
     assert ended.status != 0
     assert "interrupted with 1 done, 3 waiting; to go on: the same command with hydra.sweep.dir=all" in ended.out

@@ -1,4 +1,4 @@
-"""Signals that end a run, put off until it is at a cut: SIGTERM, Ctrl-C, and a worker of a sweep that leaves."""
+"""Signals that end a run, put off until it is at a cut: SIGTERM, SIGHUP, Ctrl-C, and a worker of a sweep that leaves."""
 
 import signal
 import threading
@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from dtoken.algorithms.contract import Models, Vector
+from hydra_dask.interrupts import hung_up, listened
 from hydra_dask.stopping import asked_to_stop
 
 PATIENCE = 10.0  # seconds to come to a cut; a second signal ends the wait
@@ -34,19 +35,21 @@ def put_off(wanted: bool = True) -> Iterator[Callable[[], bool]]:
     timer = threading.Timer(PATIENCE, lambda: signal.pthread_kill(main, signal.SIGINT))
     timer.daemon = True
 
-    def ask(*_: Any) -> None:
+    def ask(number: int, _: Any) -> None:
         nonlocal asked
+        if number == signal.SIGHUP:
+            hung_up()
         if asked:
             raise KeyboardInterrupt
         asked = True
         timer.start()
 
-    before = {number: signal.signal(number, ask) for number in (signal.SIGINT, signal.SIGTERM)}
+    before = {number: signal.signal(number, ask) for number in listened()}
     try:
         yield lambda: asked
     finally:
         timer.cancel()
-        for number, handler in before.items():
-            signal.signal(number, handler)
+        for number in set(listened()) & set(before):  # who was hung up on does not listen any more
+            signal.signal(number, before[number])
     if asked:  # it came too late to be seen
         raise KeyboardInterrupt

@@ -19,6 +19,7 @@ from dtoken.engine.loop.keeping import Keeper
 from dtoken.engine.loop.run import Watch
 from dtoken.engine.loop.settings import Checkpointing, Stop
 from dtoken.schedule.events import MOVE, Events
+from hydra_dask.interrupts import interruptible
 from hydra_dask.stopping import JOB
 from tests.engine.loop.test_resume import assert_same, go
 
@@ -207,7 +208,7 @@ def test_a_run_goes_on_between_record_points(clock: Clock, jumps: int, tmp_path:
     assert_same(outcome, whole)
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_a_signal_makes_a_checkpoint_and_nothing_is_repeated(number: int, tmp_path: Path) -> None:
     told: list[int] = []
 
@@ -217,9 +218,10 @@ def test_a_signal_makes_a_checkpoint_and_nothing_is_repeated(number: int, tmp_pa
             os.kill(os.getpid(), number)
 
     before = signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)
-    with pytest.raises(KeyboardInterrupt):
+    with interruptible(), pytest.raises(KeyboardInterrupt):
         go(tmp_path, every=None, watch=Watch(events=count_and_signal), checkpointing=Checkpointing(1e9))
     assert (signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)) == before
+    assert signal.getsignal(signal.SIGHUP) == signal.SIG_DFL
     begun: list[int] = []
     outcome = go(
         tmp_path,

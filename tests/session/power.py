@@ -1,8 +1,9 @@
 """A disk that forgets what was not flushed: what is left of a folder when the power fails at any moment.
 
-It notes what every ``fsync`` secures: the content of a file, or the names in a folder, and ``syncfs``: all. Between that and the moment of
-the failure the file system is free to keep any part. Two extremes stand for all of it: ``late``, only flushed names are
-there; ``early``, every name is there at once, and a file whose content was not flushed is empty.
+It notes what every ``fsync`` secures, the content of a file or the names in a folder, and what ``syncfs`` does: all.
+Between that and the moment of the failure the file system is free to keep any part. Two extremes stand for all of it:
+``late``, only flushed names are there; ``early``, every name is there at once, and a file whose content was not flushed
+is empty.
 """
 
 import os
@@ -94,7 +95,7 @@ def _inode(path: Path) -> Inode:
 def watched(
     root: Path, monkeypatch: pytest.MonkeyPatch, failed: Callable[[Disk], None], at_once: bool = False
 ) -> Iterator[Disk]:
-    """Call ``failed`` at every moment at which the power might fail; ``at_once``: file systems are flushed as a whole."""
+    """Call ``failed`` whenever the power might fail; ``at_once``: file systems are flushed as a whole."""
     disk = Disk(root)
 
     def flush(path: Path) -> bool:

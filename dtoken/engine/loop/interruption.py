@@ -1,4 +1,4 @@
-"""Signals that end a run, put off until it is at a cut: SIGTERM, SIGHUP, Ctrl-C, and a worker of a sweep that leaves."""
+"""Signals that end a run, put off until a cut: SIGTERM, SIGHUP, Ctrl-C, and a worker of a sweep that leaves."""
 
 import signal
 import threading

@@ -7,6 +7,10 @@ class SweepError(CompactHydraException):
     """The sweep as a whole cannot be done; nothing was started."""
 
 
+class NoWorkers(CompactHydraException):
+    """A sweep cannot go on, because there are no workers and there will be none; how it goes on was told."""
+
+
 class Interrupted(KeyboardInterrupt):
     """The user stopped the sweep, and was told how it goes on."""
 

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hydra_dask.errors import JobDied
+from hydra_dask.errors import JobDied, NoWorkers
 from hydra_dask.manifest import DONE, FAILED, LEFT, RUNNING, WAITING, Job, now, read_record
 from hydra_dask.worker import Outcome, Task, run_task
 
@@ -287,9 +287,9 @@ class Pool:
         if self._workers:
             self._idle_since = self._looked
         elif self._looked - self._idle_since > self.rules.patience:
-            raise RuntimeError(f"there was no worker for {self.rules.patience:.0f} seconds; the sweep cannot go on")
+            raise NoWorkers(f"there was no worker for {self.rules.patience:.0f} seconds; the sweep cannot go on")
         elif (reason := self.trouble()) is not None:
-            raise RuntimeError(f"there will be no workers: {reason}")
+            raise NoWorkers(f"there will be no workers: {reason}")
 
     def _end_by_force(self, entry: _Running) -> None:
         """The watchdog inside the worker did not work: the worker is stuck, or has not begun the job."""

@@ -154,6 +154,13 @@ class Screen:
         if self._live is not None:
             self._live.stop()
 
+    def note(self, text: str) -> None:
+        """Say something that is worth a line, also in the log of a driver that nobody watches."""
+        if self._live is None:
+            say(text, "note")
+        else:
+            self._live.console.print(Text.assemble((f"{'note':<10} ", "bold"), text), soft_wrap=True)
+
     def update(self) -> None:
         """Something may have changed."""
         if self._live is not None and time.monotonic() - self._shown > REFRESH_SECONDS:

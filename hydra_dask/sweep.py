@@ -20,7 +20,7 @@ from omegaconf import DictConfig, OmegaConf
 
 from hydra_dask.cluster import Cluster, LocalWorkers, fork_server
 from hydra_dask.compose import Compositions, unpacked
-from hydra_dask.errors import Interrupted, JobDied, SweepError
+from hydra_dask.errors import Interrupted, JobDied, NoWorkers, SweepError
 from hydra_dask.identity import give_number, swept_keys
 from hydra_dask.interrupts import interruptible
 from hydra_dask.launcher_options import DaskLauncherConf
@@ -28,6 +28,7 @@ from hydra_dask.manifest import DONE, FAILED, RUNNING, TO_DO, WAITING, Job, Mani
 from hydra_dask.options import CLUSTER_KEYS, cluster_of, waits, with_logs
 from hydra_dask.plain import readable
 from hydra_dask.plan import Plan, Planner, discard_records, open_manifest
+from hydra_dask.queue_file import QueueFile
 from hydra_dask.returned import Returned
 from hydra_dask.screen import Screen, closing, opening, say, short, watched
 
@@ -233,9 +234,11 @@ class Sweep:
                 for job in plan.todo:
                     if job.status == RUNNING:
                         job.status = WAITING
-                if isinstance(error, KeyboardInterrupt):
+                if isinstance(error, KeyboardInterrupt | NoWorkers):
                     counts = closing(plan.jobs, manifest.directory)[0]
-                    say(f"interrupted with {counts}; to go on: {self._hint(str(self.config.hydra.sweep.dir))}")
+                    how = "interrupted" if isinstance(error, KeyboardInterrupt) else "stopped"
+                    say(f"{how} with {counts}; to go on: {self._hint(str(self.config.hydra.sweep.dir))}")
+                if isinstance(error, KeyboardInterrupt):
                     raise Interrupted from None
                 raise
             finally:
@@ -259,6 +262,7 @@ class Sweep:
             connection.client.register_plugin(Station(token, content))
             stack.callback(_forget_station, connection.client, f"hydra-launcher-{token}")
             screen = stack.enter_context(Screen(plan.jobs, manifest.directory))
+            queue = stack.enter_context(QueueFile(manifest.directory))
 
             def changed(job: Job | None) -> None:
                 if trials is not None and job is None:
@@ -266,6 +270,9 @@ class Sweep:
                 elif trials is not None and job is not None and job.index in pool.returned:
                     trials.over(job, pickle.loads(pool.returned[job.index].value) if job.status == DONE else None)
                 manifest.save_soon()
+                queue.update(connection.jobs())
+                if (news := connection.news()) is not None:
+                    screen.note(news)
                 screen.update()
 
             pool = Pool(connection.client, token, manifest.directory, rules, plan.configs, changed, connection.trouble)

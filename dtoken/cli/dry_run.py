@@ -8,6 +8,7 @@ from dtoken.cli.hydra_app import QUIET, application, parse, sweep_directory, unt
 from dtoken.cli.run import KEYS
 from dtoken.config.hydra import settings_of
 from dtoken.engine.rows.memory import PYTHON
+from dtoken.errors import InputError
 from dtoken.session.duration import WORTH_SAYING
 from dtoken.sweep.estimate import Estimate, estimate
 from dtoken.sweep.job import run_of_sweep
@@ -59,6 +60,19 @@ def show(jobs: Sequence[Job], todo: Iterable[tuple[Job, Any]], cluster: Cluster)
         print(f"memory     of {plural(unknown, 'run')} is unknown until the data are ingested")
     if isinstance(cluster, Jobs):
         print(f"cluster    {cluster.workers} workers; the script of a job:\n\n{cluster.job_script()}")
+        _ask(cluster)
+
+
+def _ask(cluster: Jobs) -> None:
+    """Let the batch system say whether such a job could ever run."""
+    answer = cluster.verdict()
+    if answer is None:
+        print(f"{cluster.kind:<10} cannot be asked here whether such a job could run")
+        return
+    possible, said = answer
+    if not possible:
+        raise InputError(f"{cluster.kind} would never run such a job: {said}")
+    print(f"{cluster.kind:<10} {said}")
 
 
 def _row(job: Job, swept: set[str], taken: Estimate | None) -> tuple[str, str, str, str]:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from dtoken.errors import InputError
+from dtoken.errors import InputError, RunError
 from dtoken.text import command, sentence
 from dtoken.version import __version__
 
@@ -161,7 +161,7 @@ def _sweep(app: Any) -> int:
     from dtoken.report import make_report
     from dtoken.session.files import check_writable
     from dtoken.sweep.job import run_of_sweep
-    from hydra_dask.errors import Interrupted, JobDied, JobRaised, SweepError
+    from hydra_dask.errors import Interrupted, JobDied, JobRaised, NoWorkers, SweepError
 
     config, status = app.compose_sweep([QUIET]), 0
     directory = sweep_directory(config)
@@ -171,6 +171,8 @@ def _sweep(app: Any) -> int:
             app.sweep(config, run_of_sweep)
     except (JobRaised, JobDied):  # the launcher has told which and why
         status = FAILED
+    except NoWorkers as error:
+        raise RunError(str(error)) from error
     except Interrupted:  # the launcher has told how to go on, and whoever stops a sweep does not wait for a report
         return INTERRUPTED
     page = make_report(directory, told=lambda study: print("".join(f"{line}\n" for line in cost_table(study)), end=""))

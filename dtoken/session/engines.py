@@ -4,6 +4,7 @@ import math
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from dtoken.engine.local import LocalEngine
@@ -15,7 +16,7 @@ from dtoken.session.memory_estimate import check_memory, memory_budget, memory_l
 from dtoken.session.prepare import Prepared, chosen, wants_choice
 from dtoken.session.viewer import Viewer
 from hydra_dask.allocator import give_back
-from hydra_dask.cluster import Cluster
+from hydra_dask.cluster import Cluster, Connection
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -71,7 +72,7 @@ def _open_dask(prepared: Prepared, settings: DaskSettings, viewer: Viewer, clien
         _note_threads(settings, prepared.settings.cluster, viewer)
         if settings.start is None and connection.waits_in_queue:
             settings = replace(settings, start=math.inf)
-        told = (viewer.note, connection.trouble)
+        told = (viewer.note, partial(_look_at_jobs, connection, viewer))
         with DaskEngine(connection.client, prepared.experiment, prepared.store, settings, *told) as engine:
             if wants_choice(prepared):
                 times = measure_times(prepared.experiment, 1, engine.streams, ENTRIES)
@@ -80,6 +81,13 @@ def _open_dask(prepared: Prepared, settings: DaskSettings, viewer: Viewer, clien
                 prepared = chosen(prepared, choose(prepared.experiment, times, engine.workers))
                 engine.adopt(prepared.experiment)
             yield prepared, engine
+
+
+def _look_at_jobs(connection: Connection, viewer: Viewer) -> str | None:
+    """Tell what is new about jobs that do not start; return why there will be no workers, once that is certain."""
+    if (news := connection.news()) is not None:
+        viewer.note(news)
+    return connection.trouble()
 
 
 def _note_threads(settings: DaskSettings, cluster: Cluster, viewer: Viewer) -> None:

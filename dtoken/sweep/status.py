@@ -2,14 +2,16 @@
 
 import os
 import shlex
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 from dtoken.errors import InputError
-from dtoken.sweep.submit import LOG, submission
+from dtoken.sweep.submit import LOG, queued, submission
+from dtoken.text import plural
+from hydra_dask.cluster.queue import Entry
 from hydra_dask.identity import swept_keys
 from hydra_dask.manifest import (
     MANIFEST,
@@ -22,7 +24,8 @@ from hydra_dask.manifest import (
     driver_lives,
     read_manifest,
 )
-from hydra_dask.screen import clock, closing, counted, in_words, read_progress, short
+from hydra_dask.queue_file import read_queue
+from hydra_dask.screen import JOBS_SHOWN, clock, closing, counted, in_words, read_progress, short
 
 
 @dataclass(frozen=True)
@@ -41,6 +44,8 @@ class Status:
         Whether a driver is at work.
     eta
         Seconds until the end, by the time that jobs took so far; None: not known.
+    queue
+        The jobs of the batch system on which it runs.
     """
 
     directory: Path
@@ -48,6 +53,7 @@ class Status:
     progress: Mapping[int, Mapping[str, Any]]
     alive: bool
     eta: float | None
+    queue: list[dict[str, Any]]
 
     def as_dict(self) -> dict[str, Any]:
         """The status as a dictionary, for scripts."""
@@ -57,6 +63,7 @@ class Status:
             "driver": self.alive,
             "eta": self.eta,
             "counts": counted(self.jobs),
+            "queue": self.queue,
             "jobs": jobs,
         }
 
@@ -64,6 +71,7 @@ class Status:
         """The status in lines of text, for a person."""
         line = in_words(counted(self.jobs), len(self.jobs))
         found = [line if self.eta is None else f"{line}   ETA {clock(self.eta)}"]
+        found += queue_lines(self.queue)
         swept = swept_keys([job.overrides for job in self.jobs])
         for job in self.jobs:
             if job.status == RUNNING:
@@ -76,6 +84,24 @@ class Status:
         return found
 
 
+def queue_lines(queue: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Jobs of a batch system: how many are at work, and of the others why not.
+
+    Examples
+    --------
+    >>> waits = {"kind": "slurm", "job": "18", "works": False, "state": "PD", "reason": "Resources"}
+    >>> queue_lines([waits | {"job": "17", "works": True}, waits])
+    ['queue      2 slurm jobs, 1 at work', '  18     PD (Resources)']
+    """
+    if not queue:
+        return []
+    kind, works = queue[0]["kind"], sum(job["works"] for job in queue)
+    lines = [f"queue      {plural(len(queue), f'{kind} job')}, {works} at work"]
+    waiting = [job for job in queue if not job["works"]]
+    lines += [f"  {job['job']:<6} {Entry(job['state'], job['reason'])}" for job in waiting[:JOBS_SHOWN]]
+    return lines + ([f"  and {len(waiting) - JOBS_SHOWN:,} more"] if len(waiting) > JOBS_SHOWN else [])
+
+
 def manifest_of(directory: Path) -> Manifest:
     """The manifest of a sweep; an InputError where there is none."""
     try:
@@ -83,9 +109,10 @@ def manifest_of(directory: Path) -> Manifest:
     except ValueError as error:
         raise InputError(str(error)) from error
     if manifest is None and (driver := submission(directory)) is not None:
-        where = f"it waits in the queue, or {directory / LOG} says why it ended"
+        entry = queued(driver)
+        state = f"{directory / LOG} says why it ended, if it did" if entry is None else str(entry)
         raise InputError(
-            f"the sweep in {directory} has not begun: its driver is {driver.kind} job {driver.job}; {where}"
+            f"the sweep in {directory} has not begun: its driver is {driver.kind} job {driver.job}; {state}"
         )
     if manifest is None:
         raise InputError(f"{directory} is not the directory of a sweep: it has no manifest.json")
@@ -123,7 +150,14 @@ def sweep_status(directory: Path) -> Status:
             job.status = WAITING
     running = [job for job in manifest.jobs if job.status == RUNNING]
     progress = {job.index: read_progress(directory, job) for job in running}
-    return Status(directory, manifest.jobs, progress, alive, _eta(manifest.jobs) if alive else None)
+    return Status(
+        directory,
+        manifest.jobs,
+        progress,
+        alive,
+        _eta(manifest.jobs) if alive else None,
+        read_queue(directory) if alive else [],
+    )
 
 
 def _eta(jobs: list[Job]) -> float | None:

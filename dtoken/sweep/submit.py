@@ -8,9 +8,9 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from dtoken.errors import InputError
-from hydra_dask.cluster import Cluster, Jobs
+from hydra_dask.cluster import CLUSTERS, Cluster, Jobs
 from hydra_dask.cluster.driver import Driver
-from hydra_dask.cluster.queue import number
+from hydra_dask.cluster.queue import Entry, Queue, number
 
 NAME = "dtoken-sweep"
 LOG, LOGS, RECORD = "driver.log", "workers", "driver.json"  # in the sweep directory
@@ -51,7 +51,7 @@ def batch_system(cluster: Cluster, directory: Path) -> Jobs:
             "start the sweep here with dtoken -m"
         )
     before = submission(directory)
-    if before is not None and before.kind == cluster.kind and _is_queued(cluster, before.job):
+    if before is not None and before.kind == cluster.kind and queued(before) is not None:
         raise InputError(f"{directory} has a driver already, {before.kind} job {before.job}")
     return cluster
 
@@ -92,5 +92,13 @@ def submission(directory: Path) -> Submission | None:
         return None
 
 
-def _is_queued(system: Jobs, job: str) -> bool:
-    return number(job) in (asyncio.run(system.listing.jobs()) or set())
+def queued(driver: Submission) -> Entry | None:
+    """What the batch system says of a driver that waits or runs; None: it does not know it, or does not answer."""
+    listing: Queue = CLUSTERS[driver.kind].listing
+
+    async def ask() -> Entry | None:
+        job = number(driver.job)
+        entry = (await listing.jobs() or {}).get(job)
+        return None if entry is None else await listing.explained(job, entry)
+
+    return asyncio.run(ask())

@@ -4,11 +4,13 @@ import math
 import os
 import shlex
 import shutil
+import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -25,10 +27,13 @@ from hydra_dask.cluster.connection import (
 from hydra_dask.cluster.credentials import file_security, shared_credentials
 from hydra_dask.cluster.queue import Queue
 from hydra_dask.cluster.scratch import private_folder
+from hydra_dask.cluster.waiting import last_words
 from hydra_dask.cluster.walltime import lifetime
 
 if TYPE_CHECKING:
     from distributed import Security
+
+    from hydra_dask.cluster.keeper import Keeper
 
 LEAVING = "hydra_dask.cluster._leaving"
 COMMAND = "hydra_dask.cluster._batch_worker"
@@ -68,6 +73,8 @@ class Jobs:
     walltime
         Longest time of a job, as ``01:00:00``; None: as dask-jobqueue's configuration says. A worker takes no new tasks
         after about 4/5 of it.
+    start_timeout
+        Seconds without any worker after which it is given up, with what the system says of the jobs; None: never.
     interface
         Network interface of scheduler and workers, as ``ib0``; None: the default one.
     tls
@@ -92,6 +99,7 @@ class Jobs:
     queue: str | None = None
     account: str | None = None
     walltime: str | None = "01:00:00"
+    start_timeout: float | None = None
     interface: str | None = None
     tls: bool = True
     shared: Path | None = None
@@ -105,6 +113,7 @@ class Jobs:
     directives: ClassVar[Any] = []  # of workers: a lost job is replaced, so the system is not to start it again
     driver_directives: ClassVar[Any] = []  # it goes on where it was, so the system may start it again
     listing: ClassVar[Queue]
+    test: ClassVar[str | None] = None  # the command that says whether a script could ever run, without submitting it
 
     def __post_init__(self) -> None:
         check_positive("workers", self.workers)
@@ -122,6 +131,8 @@ class Jobs:
                 raise ValueError(f"cluster.{key} means nothing to {self.kind}; leave it away, or see cluster.options")
         if self.walltime is not None:
             lifetime(self.walltime)
+        if self.start_timeout is not None and not self.start_timeout > 0:
+            raise ValueError(f"cluster.start_timeout={self.start_timeout} must be positive, or null to wait for ever")
 
     @property
     def per_job(self) -> int:
@@ -148,6 +159,17 @@ class Jobs:
             made = job(f"{protocol or 'tcp://'}SCHEDULER:PORT", f"{self.kind}-0", protocol=protocol, **arguments)
             script: str = made.job_script()
         return script.replace(unused, os.fspath(self.log_folder))
+
+    def verdict(self) -> tuple[bool, str] | None:
+        """Whether the batch system would ever run such a job, and its own words; None: it cannot be asked."""
+        if self.test is None or shutil.which(self.test.split()[0]) is None:
+            return None
+        with tempfile.NamedTemporaryFile("w", suffix=".sh") as file:
+            file.write(self.job_script())
+            file.flush()
+            done = subprocess.run([*self.test.split(), file.name], capture_output=True, text=True, check=False)
+        said = " ".join((done.stdout + done.stderr).split())
+        return done.returncode == 0 and "no suitable" not in said, said  # as Grid Engine says it
 
     @contextmanager
     def open(self) -> Iterator[Connection]:
@@ -182,15 +204,23 @@ class Jobs:
             with (
                 cluster,
                 Client(cluster) as client,
-                keeping(cluster, self.kind, jobs, self.listing) as keeper,
+                keeping(self._keeper(cluster, jobs)) as keeper,
             ):
                 yield Connection(
                     client,
                     self._in_words(jobs),
                     dashboard(cluster, self.dashboard),
                     waits_in_queue=True,
-                    trouble=lambda: keeper.trouble and f"{keeper.trouble}; what jobs print is in {self.log_folder}",
+                    trouble=lambda: keeper.trouble,
+                    news=keeper.news,
+                    jobs=lambda: [wait.as_dict() | {"kind": self.kind} for wait in keeper.waits],
                 )
+
+    def _keeper(self, cluster: Any, jobs: int) -> "Keeper":
+        from hydra_dask.cluster.keeper import Keeper
+
+        evidence = partial(last_words, self.log_folder)
+        return Keeper(cluster, self.kind, jobs, self.listing, self.start_timeout, evidence)
 
     def _scheduler_options(self) -> dict[str, Any]:
         """How the scheduler is started; what the user or the site says wins."""

@@ -9,14 +9,17 @@ import asyncio
 import itertools
 import logging
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import Any
 
-from hydra_dask.cluster.queue import Queue, number
+from hydra_dask.cluster.queue import Entry, Queue, number
+from hydra_dask.cluster.waiting import Wait, in_words
 
 ROUND_SECONDS = 1.0  # between two looks at the workers, which cost nothing
 MOST_SECONDS = 60.0  # between two questions to the batch system, which others use too
+NOTE_SECONDS = 60.0  # without a worker, after which a job is worth a word
+EXPLAINED = 3  # jobs about which the batch system is asked in detail
 END_SECONDS = 60.0  # for a submission that is on its way
 GIVE_UP = 5  # times in a row that jobs end before their worker has reported, without any worker there
 
@@ -24,10 +27,27 @@ log = logging.getLogger(__name__)
 
 
 class Keeper:
-    """Keeps ``wanted`` jobs of a cluster alive."""
+    """Keeps ``wanted`` jobs of a cluster alive.
 
-    def __init__(self, cluster: Any, kind: str, wanted: int, queue: Queue) -> None:
+    Without any worker for ``start_timeout`` seconds it gives up; ``evidence`` says what the jobs printed.
+    """
+
+    def __init__(
+        self,
+        cluster: Any,
+        kind: str,
+        wanted: int,
+        queue: Queue,
+        start_timeout: float | None = None,
+        evidence: Callable[[], str] = str,
+    ) -> None:
         self._cluster, self._kind, self._wanted, self._queue = cluster, kind, wanted, queue
+        self._start_timeout, self._evidence = start_timeout, evidence
+        self._alone_since = time.monotonic()  # or before, there was a worker
+        self._entries: dict[str, Entry] = {}  # what the batch system says of jobs without a worker
+        self._since: dict[str, float] = {}  # when jobs were submitted
+        self._told: set[str] = set()
+        self._news: str | None = None
         self._numbers = itertools.count()
         self._seen: set[str] = set()  # jobs whose workers have reported once
         self._absent: set[str] = set()  # jobs that the batch system did not know at the last look
@@ -36,6 +56,12 @@ class Keeper:
         self._failures = 0  # in a row
         self.over = asyncio.Event()
         self.trouble: str | None = None  # why there will be no workers
+        self.waits: list[Wait] = []  # all jobs, as they are
+
+    def news(self) -> str | None:
+        """What is new about jobs that do not start, once."""
+        found, self._news = self._news, None
+        return found
 
     async def fill(self) -> None:
         """Submit what lacks; RuntimeError: the batch system refuses."""
@@ -47,6 +73,7 @@ class Keeper:
         finally:
             for name in set(self._cluster.worker_spec) - before:
                 job = self._cluster.workers.get(name)
+                self._since[name] = time.monotonic()
                 if job is None or job.job_id is None:
                     await self._forget(name)
                 elif before or self._seen:
@@ -78,6 +105,39 @@ class Keeper:
             self._failed(f"{jobs} ended before a worker had reported")
         if len(self._cluster.worker_spec) < self._wanted and time.monotonic() >= self._next_submission:
             await self.fill()
+        self._take_stock()
+
+    def _take_stock(self) -> None:
+        """See which jobs have no worker yet, and whether that has lasted too long."""
+        working, now = self._working(), time.monotonic()
+        self._entries = {name: entry for name, entry in self._entries.items() if name not in working}
+        waits = {
+            name: Wait(str(job.job_id), name in working, self._entries.get(name, Entry()), now - self._since[name])
+            for name, job in self._cluster.workers.items()
+        }
+        self.waits = list(waits.values())
+        late = [wait for name, wait in waits.items() if wait.seconds > NOTE_SECONDS and name in self._entries]
+        if new := [wait for wait in late if str(wait.entry) not in self._told]:
+            self._told |= {str(wait.entry) for wait in new}
+            self._news = in_words(self._kind, new)
+            log.info("%s", self._news)
+        if working:
+            self._alone_since = now
+        elif self._start_timeout is not None and now - self._alone_since > self._start_timeout:
+            self.trouble = (
+                f"no job of {self._kind} has started within cluster.start_timeout={self._start_timeout:g} seconds; "
+                f"{in_words(self._kind, self.waits)}"
+            )
+
+    async def _explain(self, known: Mapping[int, Entry]) -> None:
+        """Keep what the batch system says of jobs without a worker; of a few that wait for long, in detail."""
+        jobs = {name: number(job.job_id) for name, job in self._cluster.workers.items()}
+        silent = sorted(set(jobs) - self._working(), key=lambda name: jobs[name])
+        found = {name: known[jobs[name]] for name in silent if jobs[name] in known}
+        late = [name for name in found if time.monotonic() - self._since[name] > NOTE_SECONDS]
+        for name in late[:EXPLAINED]:
+            found[name] = await self._queue.explained(jobs[name], found[name])
+        self._entries = found
 
     async def _lost(self) -> set[str]:
         """Jobs that are neither at work nor in the queue."""
@@ -94,6 +154,7 @@ class Keeper:
         self._next_look = time.monotonic() + self._pause
         if known is None:
             return given_up
+        await self._explain(known)
         absent = {name for name in silent - self._working() if name in jobs and number(jobs[name].job_id) not in known}
         lost, self._absent = absent & self._absent, absent  # twice: the first time it may have been too new
         if absent - lost:
@@ -117,12 +178,13 @@ class Keeper:
         self._next_submission = time.monotonic() + min(2.0**self._failures, MOST_SECONDS)
         log.warning("%s", reason)
         if self._failures >= GIVE_UP and not self._working():
-            self.trouble = f"{reason}; that was the failure number {self._failures} in a row"
+            self.trouble = f"{reason}; that was the failure number {self._failures} in a row{self._evidence()}"
 
     async def _forget(self, name: str) -> None:
         from distributed.core import Status
 
         self._cluster.worker_spec.pop(name, None)
+        self._since.pop(name, None)
         job = self._cluster.workers.pop(name, None)
         if job is not None:
             await job.close()  # cancels it, should it exist all the same
@@ -130,9 +192,9 @@ class Keeper:
 
 
 @contextmanager
-def keeping(cluster: Any, kind: str, wanted: int, queue: Queue) -> Iterator[Keeper]:
-    """Submit ``wanted`` jobs, and keep them until the end of the context; ValueError: the batch system refuses them."""
-    keeper = Keeper(cluster, kind, wanted, queue)
+def keeping(keeper: Keeper) -> Iterator[Keeper]:
+    """Submit its jobs, and keep them until the end of the context; ValueError: the batch system refuses them."""
+    cluster, kind = keeper._cluster, keeper._kind
     try:
         cluster.sync(keeper.fill)
     except (OSError, RuntimeError) as error:

@@ -4,33 +4,86 @@ import asyncio
 import getpass
 import os
 import re
-from dataclasses import dataclass
+import shlex
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+
+class Entry(NamedTuple):
+    """A job in the queue: its state and the reason for it, in the system's own words, as far as it says them."""
+
+    state: str = ""
+    reason: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.state or 'in the queue'}{f' ({self.reason})' if self.reason else ''}"
 
 
 @dataclass(frozen=True)
 class Queue:
-    """The command that lists the jobs of this user that wait or run, one a line, and what a line looks like.
+    """The commands that tell of the jobs of this user that wait or run.
 
-    ``{user}`` and ``{uid}`` in the command are those of this process. ``nothing`` is what the command says, with an
-    exit status other than 0, when there are no jobs.
+    Parameters
+    ----------
+    command
+        Lists them, one a line; ``{user}`` and ``{uid}`` are those of this process.
+    line
+        What a line looks like: the groups ``job``, and where there are such columns ``state`` and ``reason``.
+    nothing
+        What the command says, with an exit status other than 0, when there are no jobs.
+    detail
+        The command that says more about the job ``{job}``; None: the list says all.
+    details
+        What its output looks like: any of the groups ``state`` and ``reason``, wherever they are.
+    words
+        What the system's shorthand for a state means.
     """
 
     command: str
-    line: str = r"^\s*(\d+)"
+    line: str = r"^\s*(?P<job>\d+)"
     nothing: str | None = None
+    detail: str | None = None
+    details: str = ""
+    words: Mapping[str, str] = field(default_factory=dict)
 
-    async def jobs(self) -> set[int] | None:
-        """The numbers of the jobs that wait or run; None: the batch system does not answer."""
-        words = self.command.format(user=getpass.getuser(), uid=os.getuid()).split()
-        try:
-            pipe = asyncio.subprocess.PIPE
-            process = await asyncio.create_subprocess_exec(*words, stdout=pipe, stderr=pipe)
-            output, errors = await process.communicate()
-        except OSError:
+    async def jobs(self) -> dict[int, Entry] | None:
+        """The jobs that wait or run, by their numbers; None: the batch system does not answer."""
+        status, text = await _output(self.command.format(user=getpass.getuser(), uid=os.getuid()))
+        if status and not (self.nothing and self.nothing in text):
             return None
-        if process.returncode and not (self.nothing and self.nothing in (output + errors).decode(errors="replace")):
-            return None
-        return {int(number) for number in re.findall(self.line, output.decode(errors="replace"), re.MULTILINE)}
+        found = re.finditer(self.line, text, re.MULTILINE)
+        return {int(line["job"]): self._entry(line.groupdict()) for line in found}
+
+    async def explained(self, job: int, entry: Entry) -> Entry:
+        """The same with all that the system has to say about it."""
+        if self.detail is None:
+            return entry
+        status, text = await _output(self.detail.format(job=job))
+        if status:
+            return entry
+        found: dict[str, str] = {}
+        for part in re.finditer(self.details, text.replace("\n\t", ""), re.MULTILINE):  # PBS folds long lines
+            found = {key: value for key, value in part.groupdict().items() if value} | found  # the first ones count
+        more = self._entry(found)
+        return Entry(more.state or entry.state, more.reason or entry.reason)
+
+    def _entry(self, found: Mapping[str, str | None]) -> Entry:
+        state, reason = (found.get("state") or "").strip(), (found.get("reason") or "").strip()
+        return Entry(self.words.get(state, state), "" if reason in ("None", "undefined", "-") else reason)
+
+
+async def _output(command: str) -> tuple[int, str]:
+    """The exit status and all that a command prints; 127: there is no such command."""
+    pipe = asyncio.subprocess.PIPE
+    try:
+        process = await asyncio.create_subprocess_exec(
+            *shlex.split(command), stdout=pipe, stderr=asyncio.subprocess.STDOUT
+        )
+    except OSError:
+        return 127, ""
+    output, _ = await process.communicate()
+    return process.returncode or 0, output.decode(errors="replace")
 
 
 def number(job_id: str) -> int:

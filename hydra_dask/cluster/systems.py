@@ -4,6 +4,7 @@ import math
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from hydra_dask.cluster.jobs import Jobs
+from hydra_dask.cluster.partitions import obstacle
 from hydra_dask.cluster.queue import Queue
 from hydra_dask.cluster.walltime import seconds
 
@@ -17,7 +18,19 @@ class Slurm(Jobs):
     kind, system = "slurm", "SLURMCluster"
     directives: ClassVar[Any] = ["--no-requeue"]
     driver_directives: ClassVar[Any] = ["--requeue", "--open-mode=append"]
-    listing = Queue("squeue --noheader --user={uid} --format=%A,%t", r"^(\d+),(?!CG)")  # CG: it is ending
+    # CG: it is ending
+    listing = Queue(
+        "squeue --noheader --user={uid} --format=%A,%t,%r", r"^(?P<job>\d+),(?!CG)(?P<state>\w+)(?:,(?P<reason>.*))?$"
+    )
+    test = "sbatch --test-only"
+
+    def verdict(self) -> tuple[bool, str] | None:
+        """What SLURM says, and what it does not say of its partitions."""
+        answer = super().verdict()
+        if answer is None or not answer[0]:
+            return answer
+        reason = obstacle(self.queue or self.site_default("queue"), self.walltime)
+        return answer if reason is None else (False, reason)
 
 
 class PBS(Jobs):
@@ -26,7 +39,11 @@ class PBS(Jobs):
     kind, system = "pbs", "PBSCluster"
     directives: ClassVar[Any] = ["-r n"]
     driver_directives: ClassVar[Any] = ["-r y", "-V"]
-    listing = Queue("qselect -u {user}")
+    listing = Queue(
+        "qselect -u {user}",
+        detail="qstat -f {job}",
+        details=r"^\s*(?:job_state = (?P<state>\w)|comment = (?P<reason>.*))$",
+    )
 
 
 class LSF(Jobs):
@@ -36,7 +53,12 @@ class LSF(Jobs):
     names: ClassVar[dict[str, str]] = {"account": "project"}
     directives: ClassVar[Any] = ["-rn"]
     driver_directives: ClassVar[Any] = ["-r"]
-    listing = Queue("bjobs -noheader -o jobid", nothing="No unfinished job")
+    listing = Queue(
+        "bjobs -noheader -o jobid",
+        nothing="No unfinished job",
+        detail='bjobs -noheader -o "stat pend_reason" {job}',
+        details=r"^(?P<state>[A-Z]+)\s+(?P<reason>.*)$",
+    )
 
     def limit(self) -> str | None:
         """The time limit in hours and minutes."""
@@ -53,7 +75,13 @@ class SGE(Jobs):
     names: ClassVar[dict[str, str]] = {"account": "project"}
     directives: ClassVar[Any] = ["-r n", "-notify"]  # SIGUSR2 before SIGKILL
     driver_directives: ClassVar[Any] = ["-r y", "-V"]
-    listing = Queue("qstat -u {user}")
+    listing = Queue(
+        "qstat -u {user}",
+        r"^\s*(?P<job>\d+)\s+\S+\s+\S+\s+\S+\s+(?P<state>\w+)",
+        detail="qstat -j {job}",
+        details=r"^(?:error reason\s+\d+:|scheduling info:)\s+(?P<reason>.*)$",
+    )
+    test = "qsub -w v"
 
 
 class HTCondor(Jobs):
@@ -63,7 +91,11 @@ class HTCondor(Jobs):
     names: ClassVar[dict[str, str]] = {"queue": "", "account": "", "walltime": ""}
     directives: ClassVar[Any] = {}
     driver_directives: ClassVar[Any] = {"getenv": "True"}
-    listing = Queue("condor_q -autoformat ClusterId")
+    listing = Queue(
+        "condor_q -autoformat ClusterId JobStatus HoldReason",
+        r"^(?P<job>\d+)(?: (?P<state>[^34])(?: (?P<reason>.*))?)?$",  # 3, 4: removed, completed
+        words={"1": "idle", "2": "running", "5": "held", "7": "suspended"},
+    )
 
     def job_arguments(self, security: "Security | None") -> dict[str, Any]:
         """What a job of dask-jobqueue is called with: it insists on an amount of disk space."""
@@ -76,4 +108,9 @@ class OAR(Jobs):
     kind, system = "oar", "OARCluster"
     names: ClassVar[dict[str, str]] = {"account": "project"}
     driver_directives: ClassVar[Any] = ["-t idempotent"]
-    listing = Queue("oarstat -u {user}")
+    listing = Queue(
+        "oarstat -u {user}",
+        r"^(?P<job>\d+)\b.*\s(?P<state>\w)\s+\S+\s*$",
+        detail="oarstat -f -j {job}",
+        details=r"^\s*message = (?P<reason>.*)$",
+    )

@@ -111,7 +111,7 @@ def test_the_command_checks_the_whole_sweep_before_it_submits(
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("sys.argv", ["dtoken-sweep"])
     pretend(commands, "sbatch", 'cat "$1" > submitted.sh; echo Submitted batch job 17')
-    pretend(commands, "squeue", "echo 17,PD")
+    pretend(commands, "squeue", "echo 17,PD,Priority")
     words = ["submit", "cluster=slurm", "seed=1,2", "hydra.sweep.dir=my sweep"]
     assert main([*words, "algorithm.tokens=1,-1"]) == 2
     assert "2 of 4 jobs cannot run, so nothing was started" in capsys.readouterr().err
@@ -134,4 +134,15 @@ def test_the_command_checks_the_whole_sweep_before_it_submits(
     assert main(words) == 2
     assert "has a driver already, slurm job 17" in capsys.readouterr().err
     assert main(["status", "my sweep"]) == 2
-    assert "has not begun: its driver is slurm job 17" in capsys.readouterr().err
+    assert "has not begun: its driver is slurm job 17; PD (Priority)" in capsys.readouterr().err
+
+
+def test_a_dry_run_asks_whether_such_a_job_could_ever_run(
+    tmp_path: Path, commands: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    pretend(commands, "sbatch", 'test "$1" = --test-only && echo allocation failure: no such node >&2; exit 1')
+    assert main(["dry-run", "cluster=slurm", "seed=1,2"]) == 2
+    assert "slurm would never run such a job: allocation failure: no such node" in capsys.readouterr().err
+    assert main(["dry-run", "cluster=pbs", "seed=1,2"]) == 0
+    assert capsys.readouterr().out.endswith("pbs        cannot be asked here whether such a job could run\n")

@@ -14,7 +14,7 @@ import dask
 import pytest
 
 from hydra_dask.cluster import CLUSTERS, Jobs
-from hydra_dask.cluster.queue import number
+from hydra_dask.cluster.queue import Entry, number
 
 BATCH = [kind for kind, cluster in CLUSTERS.items() if issubclass(cluster, Jobs)]
 NO_MEMORY = {"memory_per_core_property_name": "not_applicable"}  # or dask-jobqueue warns
@@ -112,18 +112,53 @@ def test_without_tls_no_credentials_are_named(tmp_path: Path) -> None:
 
 # As the systems' manuals show them; the second job of SLURM is on its way out.
 LISTS = {
-    "slurm": "11,PD\n12,CG\n13,R\n",
+    "slurm": "11,PD,Resources\n12,CG,None\n13,R,None\n",
     "pbs": "11.server\n13.server\n",
     "lsf": "11\n13\n",
     "sge": "job-ID  prior   name  user  state submit/start at     queue\n"
     "-------------------------------------------------------\n"
     "     11 0.55500 dask  me    r     06/01/2024 10:00:00 all.q@n1\n"
     "     13 0.00000 dask  me    qw    06/01/2024 10:00:01\n",
-    "htcondor": "11\n13\n",
+    "htcondor": "11 5 The job attribute PeriodicHold became true\n12 4 undefined\n13 2 undefined\n",
     "oar": "Job id     Name           User           Submission Date     S Queue\n"
     "---------- -------------- -------------- ------------------- - ----------\n"
     "11         dask           me             2024-06-01 10:00:00 R default\n"
     "13         dask           me             2024-06-01 10:00:01 W default\n",
+}
+
+
+STATES = {
+    "slurm": ("PD (Resources)", "R"),
+    "pbs": ("in the queue", "in the queue"),
+    "lsf": ("in the queue", "in the queue"),
+    "sge": ("r", "qw"),
+    "htcondor": ("held (The job attribute PeriodicHold became true)", "running"),
+    "oar": ("R", "W"),
+}
+# What the systems say of one job that waits.
+DETAILS = {
+    "pbs": (
+        "qstat",
+        "Job Id: 11.server\n    Job_Name = dask\n    job_state = Q\n    comment = Not Running: Insufficient amount of\n"
+        "\t resource: ncpus\n    etime = Wed Nov 18 10:00:00 2026\n",
+        "Q (Not Running: Insufficient amount of resource: ncpus)",
+    ),
+    "lsf": (
+        "bjobs",
+        "PEND Job's requirements for resource reservation not satisfied: 4 hosts;\n",
+        "PEND (Job's requirements for resource reservation not satisfied: 4 hosts;)",
+    ),
+    "sge": (
+        "qstat",
+        "job_number:                 11\nerror reason    1:          11/18/2026 10:00:00 [0:1]: can't chdir to /work\n"
+        'scheduling info:            queue instance "all.q@n1" dropped because it is full\n',
+        "Eqw (11/18/2026 10:00:00 [0:1]: can't chdir to /work)",
+    ),
+    "oar": (
+        "oarstat",
+        "Job_Id: 11\n    state = Waiting\n    message = FIFO scheduling OK, no resource is free\n",
+        "W (FIFO scheduling OK, no resource is free)",
+    ),
 }
 
 
@@ -142,15 +177,57 @@ def test_the_jobs_of_a_system_are_read_from_its_own_list(
     command = listing.command.split()[0]
     monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
     pretend(tmp_path, command, LISTS[kind])
-    assert asyncio.run(listing.jobs()) == {11, 13}
+    found = asyncio.run(listing.jobs())
+    assert set(found) == {11, 13}
+    assert tuple(map(str, found.values())) == STATES[kind]
     pretend(tmp_path, command, "", "cannot reach the server", status=1)
     assert asyncio.run(listing.jobs()) is None
+
+
+@pytest.mark.parametrize("kind", DETAILS)
+def test_a_system_that_lists_no_reasons_is_asked_for_one(
+    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
+    command, output, expected = DETAILS[kind]
+    pretend(tmp_path, command, output)
+    listed = Entry({"sge": "Eqw", "oar": "W"}.get(kind, ""))
+    assert str(asyncio.run(CLUSTERS[kind].listing.explained(11, listed))) == expected
+    pretend(tmp_path, command, "", "no such job", status=1)
+    assert asyncio.run(CLUSTERS[kind].listing.explained(11, listed)) == listed
+
+
+@pytest.mark.parametrize(
+    ("kind", "command", "said", "status", "possible"),
+    [
+        ("slurm", "sbatch", "sbatch: Job 5 to start at 2026-11-18T10:00:00 using 6 processors", 0, True),
+        ("slurm", "sbatch", "allocation failure: Requested node configuration is not available", 1, False),
+        ("sge", "qsub", "verification: found suitable queue(s)", 0, True),
+        ("sge", "qsub", "verification: no suitable queues", 0, False),
+    ],
+)
+def test_a_system_says_whether_it_would_ever_run_such_a_job(
+    kind: str,
+    command: str,
+    said: str,
+    status: int,
+    possible: bool,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
+    pretend(tmp_path, command, "", said, status)
+    assert described(kind, tmp_path / "shared").verdict() == (possible, said)
+
+
+def test_other_systems_cannot_be_asked(tmp_path: Path) -> None:
+    assert described("pbs", tmp_path / "shared").verdict() is None
 
 
 def test_no_jobs_of_lsf_are_no_failure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
     pretend(tmp_path, "bjobs", "", "No unfinished job found", status=255)
-    assert asyncio.run(CLUSTERS["lsf"].listing.jobs()) == set()
+    assert asyncio.run(CLUSTERS["lsf"].listing.jobs()) == {}
 
 
 def test_a_system_that_is_not_there_does_not_answer(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -68,6 +68,7 @@ PreemptMode=REQUEUE
 JobRequeue=1
 {nodes}
 PartitionName=main Nodes=ALL Default=YES MaxTime=INFINITE State=UP PriorityTier=5 PreemptMode=OFF
+PartitionName=short Nodes=ALL MaxTime=10 State=UP PriorityTier=5 PreemptMode=OFF
 PartitionName=spot Nodes=ALL MaxTime=INFINITE State=UP PriorityTier=1 PreemptMode=CANCEL
 PartitionName=spotrq Nodes=ALL MaxTime=INFINITE State=UP PriorityTier=1 PreemptMode=REQUEUE
 PartitionName=urgent Nodes=ALL MaxTime=INFINITE State=UP PriorityTier=10 PreemptMode=OFF

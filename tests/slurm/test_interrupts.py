@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from dtoken.sweep.status import sweep_status
 from tests.slurm.site import Site
 from tests.waiting import NEVER, until
 
@@ -16,6 +17,16 @@ GOES_ON = {
     "sweep": "interrupted with 2 waiting; to go on: dtoken-sweep resume {}",
     "run": "interrupted before the run began.",
 }
+
+
+def queue_of(sweep: Path) -> list[str]:
+    """What the status of a sweep says of its jobs."""
+    if not (sweep / "manifest.json").exists():
+        return []
+    status = sweep_status(sweep)
+    found = [f"{job['state']} ({job['reason']})" for job in status.as_dict()["queue"]]
+    assert not found or "queue      2 slurm jobs, 0 at work" in status.lines()
+    return found
 
 
 @pytest.mark.parametrize(("what", "number"), [("sweep", signal.SIGHUP), ("run", signal.SIGINT)])
@@ -34,6 +45,8 @@ def test_pending_jobs_and_keys_are_gone_and_it_is_told_how_to_go_on(
     )
     until(lambda: len(site.jobs("PD")) == 2 or driver.poll() is not None)
     assert list(shared.glob("tls@*"))
+    if what == "sweep":
+        until(lambda: queue_of(folder) == ["PD (BeginTime)"] * 2)
     os.kill(driver.pid, number)
     if number == signal.SIGHUP:
         os.kill(driver.pid, number)  # the shell and the system both send it

@@ -1,6 +1,7 @@
 """Workers in jobs of a real SLURM: what happens when jobs are cancelled, killed, refused, and when the driver is."""
 
 import os
+import re
 import signal
 import time
 from collections.abc import Callable
@@ -100,6 +101,39 @@ def test_jobs_that_cannot_start_their_worker_are_given_up(
         until(connection.trouble)
         assert "ended before a worker had reported" in str(connection.trouble())
         assert str(shared / "logs") in str(connection.trouble())
+
+
+def test_a_job_that_does_not_start_is_told_with_the_reason_and_given_up_in_the_end(
+    site: Site, shared: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(keeper, "NOTE_SECONDS", 0.0)
+    with jobs(shared, options=LATER, start_timeout=6.0).open() as connection:
+        (job,) = site.jobs("PD")
+        news: list[str | None] = []
+        until(lambda: news.append(connection.news()) or news[-1])
+        assert re.fullmatch(f"slurm job {job} has no worker yet, after [0-9]+ s: PD .BeginTime.", str(news[-1]))
+        assert connection.news() is None  # once is enough
+        (entry,) = connection.jobs()
+        assert entry == {"kind": "slurm", "job": job, "works": False, "state": "PD", "reason": "BeginTime"}
+        until(connection.trouble)
+        assert "no job of slurm has started within cluster.start_timeout=6 seconds" in str(connection.trouble())
+        assert "PD (BeginTime)" in str(connection.trouble())
+
+
+def test_slurm_is_asked_whether_such_a_job_could_ever_run(site: Site, shared: Path) -> None:
+    possible, said = jobs(shared).verdict()
+    assert possible
+    assert "to start at" in said
+    possible, said = jobs(shared, queue="short").verdict()  # an hour, but the partition has ten minutes
+    assert not possible
+    assert said == "partition short has a time limit of 10:00, but cluster.walltime=01:00:00"
+    assert jobs(shared, queue="short,main").verdict()[0]
+    possible, said = jobs(shared, cores=64).verdict()
+    assert not possible
+    assert "node configuration is not available" in said
+    site.call("scontrol", "update", "PartitionName=short", "State=DOWN")
+    assert jobs(shared, queue="short", walltime="00:10:00").verdict() == (False, "partition short is down")
+    site.call("scontrol", "update", "PartitionName=short", "State=UP")
 
 
 def test_a_refused_job_is_told_at_once(site: Site, shared: Path) -> None:

@@ -21,6 +21,7 @@ FORMAT = 1
 MANIFEST, RECORDS = "manifest.json", ".jobs"
 PROGRESS = "progress.json"  # what a job may write into its folder: {"text": ..., "fraction": 0..1}
 WAITING, RUNNING, DONE, FAILED, LEFT = "waiting", "running", "done", "failed", "left"
+HELD = "held"  # of an attempt that found another one still at work
 TO_DO = (WAITING, RUNNING, FAILED)  # a sweep that is run again runs these again
 SAVE_SECONDS = 1.0  # between two versions of the manifest while jobs run
 

@@ -4,12 +4,8 @@ Nothing is ever queued on a worker behind another job. So a worker that dies tak
 which one. That job is tried again when no other waits, apart from others of its kind, and not more often than allowed.
 """
 
-import logging
 import pickle
 import queue
-import re
-import signal
-import threading
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -18,19 +14,20 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from hydra_dask.blame import MEMORY_WORDS, WATCHDOG, Blame, Deaths, told_by_nanny
 from hydra_dask.errors import JobDied, NoWorkers
-from hydra_dask.manifest import DONE, FAILED, LEFT, RUNNING, WAITING, Job, now, read_record
+from hydra_dask.manifest import DONE, FAILED, HELD, LEFT, RUNNING, WAITING, Job, now, read_record
 from hydra_dask.worker import Outcome, Task, run_task
 
 if TYPE_CHECKING:
     from distributed import Client, Future
 
 LOOK_SECONDS = 0.5  # between two looks at the workers
-MOST_DEPARTURES = 100  # workers that may leave in good order under one job, as at the end of a batch job's time
 GRACE_SECONDS = 15.0  # after the time limit of a job, before its worker is stopped from outside
 NO_WORKER_SECONDS = 300.0  # a busy machine takes its time to replace a dead one
 FAR_APART = 4  # jobs for each worker, from which on two that begin take one from each end
-NANNY_SECONDS = 20.0  # that a nanny of this process has to notice how its worker ended
+NANNY_SECONDS = 20.0  # that a nanny has to notice how its worker ended, and to tell
+ASK_SECONDS = 2.0  # between two questions to a batch system
 
 
 @dataclass(frozen=True)
@@ -54,9 +51,13 @@ class _Running:
 
 
 @dataclass
-class _Blame:
-    deaths: int = 0
-    departures: int = 0
+class _Unclear:
+    """A job whose worker is gone without a word."""
+
+    entry: _Running
+    record: dict[str, Any]
+    since: float
+    asked: float = 0.0
 
 
 @dataclass
@@ -77,6 +78,10 @@ class Pool:
         Called when the state of a job has changed, and now and then.
     trouble
         Says why there will be no workers, once that is certain.
+    fate
+        Of a cluster whose workers are batch jobs: how the job of a worker ended, in the system's words; None: it lives.
+    note
+        Told what a user should know.
     """
 
     client: "Client"
@@ -86,11 +91,14 @@ class Pool:
     configs: dict[int, bytes]
     changed: Callable[[Job | None], None]
     trouble: Callable[[], str | None] = lambda: None
+    fate: Callable[[str], str | None] | None = None
+    note: Callable[[str], None] = lambda _: None
     returned: dict[int, Outcome] = field(default_factory=dict)
     _fresh: deque[Job] = field(default_factory=deque)
     _again: deque[Job] = field(default_factory=deque)
     _running: dict[str, _Running] = field(default_factory=dict)  # by worker
-    _blame: dict[int, _Blame] = field(default_factory=dict)
+    _blame: dict[int, Blame] = field(default_factory=dict)
+    _unclear: list[_Unclear] = field(default_factory=list)
     _events: "queue.SimpleQueue[Future[Outcome]]" = field(default_factory=queue.SimpleQueue)
     _more: Callable[[], Job | None] = lambda: None
     _stopped: bool = False
@@ -99,7 +107,7 @@ class Pool:
     _workers: list[str] = field(default_factory=list)
     _begun: set[str] = field(default_factory=set)  # have had a job
     _dead: set[str] = field(default_factory=set)  # were stopped, but the scheduler may not know yet
-    deaths: "Deaths" = field(default_factory=lambda: Deaths())
+    deaths: Deaths = field(default_factory=Deaths)
 
     def run(self, jobs: Sequence[Job], more: Callable[[], Job | None] = lambda: None) -> None:
         """Run ``jobs`` to their end; their ``status`` and ``error`` say how it was.
@@ -112,7 +120,7 @@ class Pool:
         self._idle_since = time.monotonic()
         with self.deaths:
             self._look()
-            while self._running or (not self._stopped and (self._fresh or self._again)):
+            while self._running or self._unclear or (not self._stopped and (self._fresh or self._again)):
                 self._hand_out()
                 with suppress(queue.Empty):
                     future = self._events.get(timeout=LOOK_SECONDS)
@@ -187,7 +195,9 @@ class Pool:
             except Exception as error:  # lost on the way here; the record tells
                 self._lost(entry, f"its result was lost ({error})")
                 return
-            if outcome.status == LEFT:  # it stopped because its worker leaves
+            if outcome.status == HELD:  # another worker, which we believe to be gone, is still at it
+                self._lost(entry)
+            elif outcome.status == LEFT:  # it stopped because its worker leaves
                 self._dead.add(entry.worker)
                 self._lost(entry)
             else:
@@ -220,47 +230,88 @@ class Pool:
 
     def _lost(self, entry: _Running, why: str | None = None) -> None:
         """The worker of a job is gone: what did the job tell before, and who is to blame?"""
-        job, record = entry.job, read_record(self.directory, entry.job)
-        if record is not None and record.get("attempt") != entry.attempt:
-            record = None
+        record = self._record(entry)
         if record is not None and record["status"] not in (RUNNING, LEFT):
-            value = record.get("value") if record["status"] == DONE else JobDied(record["error"])
-            self._end(
-                entry,
-                Outcome(
-                    record["status"], pickle.dumps(value), record["error"], None, record["started"], record["ended"]
-                ),
-            )
+            self._end(entry, _told(record))
             return
-        blame = self._blame.setdefault(job.index, _Blame())
         if record is None or record["status"] == LEFT:  # it had not begun, or its worker left in good order
-            blame.departures += 1
-            text = "its workers left again and again before it was done; give it longer ones, or checkpoints"
-            over = blame.departures >= MOST_DEPARTURES
+            self._departed(entry, record)
+        elif self.fate is None:
+            ended = self.deaths.of(record["pid"], NANNY_SECONDS if self._nannies_are_here() else 0.0)
+            self._died(entry, *self._cause(entry, ended or why))
         else:
-            blame.deaths += 1
-            text, final = self._cause(entry, record, why)
-            over = final or blame.deaths >= self.rules.attempts
-        if over:
-            self._end(entry, _failure(job, text))
+            self._forget(entry)
+            self._unclear.append(_Unclear(entry, record, time.monotonic()))
+            self._clear_up()
+
+    def _clear_up(self) -> None:
+        """See whether it is known by now how workers that are gone without a word have ended."""
+        for one in list(self._unclear):
+            now, fate = time.monotonic(), None
+            ended = told_by_nanny(self.client, one.record)
+            if ended is None and now - one.asked >= ASK_SECONDS:
+                one.asked, fate = now, self.fate and self.fate(one.record["worker"])
+            if fate in MEMORY_WORDS:
+                ended = f"needed more memory than its job has ({fate})"
+            late = now - one.since > NANNY_SECONDS
+            if ended is None and fate is None and not one.entry.overdue and not late:
+                continue
+            self._unclear.remove(one)
+            if (record := self._final(one.entry)) is not None:
+                self._end(one.entry, _told(record))
+            elif ended is not None or one.entry.overdue:
+                self._died(one.entry, *self._cause(one.entry, ended))
+            else:
+                self._departed(one.entry, one.record)
+
+    def _final(self, entry: _Running) -> dict[str, Any] | None:
+        """The record of a job, if it says how the job ended."""
+        record = self._record(entry)
+        return None if record is None or record["status"] in (RUNNING, LEFT) else record
+
+    def _record(self, entry: _Running) -> dict[str, Any] | None:
+        record = read_record(self.directory, entry.job)
+        return None if record is None or record.get("attempt") != entry.attempt else record
+
+    def _departed(self, entry: _Running, record: dict[str, Any] | None) -> None:
+        """A job has lost its worker through no fault of its own."""
+        blame = self._blame.setdefault(entry.job.index, Blame())
+        begun = record is not None
+        text = blame.departed(begun, record is not None and bool(record.get("kept")))
+        if text is not None:
+            self._end(entry, _failure(entry.job, text))
             return
+        if begun and (warning := blame.warning()) is not None:
+            self.note(f"job {entry.job.index} {warning}")
+        self._again_later(entry, None)
+
+    def _died(self, entry: _Running, text: str, final: bool) -> None:
+        """A job has ended its worker."""
+        blame = self._blame.setdefault(entry.job.index, Blame())
+        blame.deaths += 1
+        if final or blame.deaths >= self.rules.attempts:
+            self._end(entry, _failure(entry.job, text))
+        else:
+            self._again_later(entry, text)
+
+    def _again_later(self, entry: _Running, error: str | None) -> None:
         self._forget(entry)
-        job.status, job.error = WAITING, text if self._suspect(job) else None
+        job = entry.job
+        job.status, job.error = WAITING, error
         (self._again if self._suspect(job) else self._fresh).append(job)
         self.changed(job)
 
-    def _cause(self, entry: _Running, record: dict[str, Any], why: str | None) -> tuple[str, bool]:
+    def _cause(self, entry: _Running, ended: str | None) -> tuple[str, bool]:
         """Why the process of a job ended, in a sentence, and whether it is useless to try again."""
         limit = self.rules.timeout
-        ended = self.deaths.of(record["pid"], NANNY_SECONDS if self._nannies_are_here() else 0.0)
         again = f" (attempt {entry.attempt})" if entry.attempt > 1 else ""
         for _, event in self.client.get_events("worker-restart-memory"):
             if event["worker"] == entry.worker:
                 return f"needed more memory than its worker has ({event['rss'] / 1e6:,.0f} MB){again}", False
-        watchdog = ended in (None, Deaths.WATCHDOG) and limit is not None and time.monotonic() - entry.since >= limit
+        watchdog = ended in (None, WATCHDOG) and limit is not None and time.monotonic() - entry.since >= limit
         if watchdog or entry.overdue:
             return f"ran longer than hydra.launcher.timeout={limit:g} seconds and was stopped", True
-        return f"{ended or why or 'its process died'}{again}", False
+        return f"{ended or 'its process died'}{again}", False
 
     def _nannies_are_here(self) -> bool:
         from distributed import LocalCluster
@@ -272,6 +323,7 @@ class Pool:
         self._looked = time.monotonic()
         self._workers = list(self.client.nthreads())
         self._dead.intersection_update(self._workers)
+        self._clear_up()
         for worker in [worker for worker in self._running if worker not in self._workers]:
             entry = self._running[worker]
             if entry.future.status == "finished":
@@ -300,56 +352,11 @@ class Pool:
         self._lost(entry)
 
 
+def _told(record: dict[str, Any]) -> Outcome:
+    """How a job ended by its record, whose worker is gone."""
+    value = record.get("value") if record["status"] == DONE else JobDied(record["error"])
+    return Outcome(record["status"], pickle.dumps(value), record["error"], None, record["started"], record["ended"])
+
+
 def _failure(job: Job, text: str) -> Outcome:
     return Outcome(FAILED, pickle.dumps(JobDied(text)), text, None, job.started or now(), now())
-
-
-class Deaths(logging.Handler):
-    """Listens to the nannies of this process, the only ones who know how a worker's process ended."""
-
-    LOGGER = "distributed.nanny"
-    WATCHDOG = "its process ended with status 1"  # how the watchdog inside a worker ends it
-    PATTERN = re.compile(r"Worker process (\d+) (was killed by signal|exited with status) (\d+)")
-
-    def __init__(self) -> None:
-        super().__init__(logging.INFO)
-        self._found: dict[int, str] = {}
-        self._news = threading.Condition()
-        self._before: tuple[int, bool] = (0, True)
-
-    def emit(self, record: logging.LogRecord) -> None:
-        """Take note of a death."""
-        if found := self.PATTERN.search(record.getMessage()):
-            number = int(found[3])
-            name = ""
-            with suppress(ValueError):
-                name = f" ({signal.Signals(number).name})"
-            killed = found[2] == "was killed by signal"
-            text = (
-                f"its process was killed by signal {number}{name}"
-                if killed
-                else f"its process ended with status {number}"
-            )
-            with self._news:
-                self._found[int(found[1])] = text
-                self._news.notify_all()
-
-    def of(self, pid: int, patience: float) -> str | None:
-        """How a process ended; waits for its nanny to notice. None: nobody says."""
-        with self._news:
-            self._news.wait_for(lambda: pid in self._found, patience)
-            return self._found.get(pid)
-
-    def __enter__(self) -> "Deaths":
-        logger = logging.getLogger(self.LOGGER)
-        self._before = logger.level, logger.propagate
-        logger.addHandler(self)
-        logger.setLevel(logging.INFO)
-        logger.propagate = False
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        logger = logging.getLogger(self.LOGGER)
-        logger.removeHandler(self)
-        logger.level, logger.propagate = self._before
-        logger.setLevel(self._before[0])

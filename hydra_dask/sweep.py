@@ -276,6 +276,7 @@ class Sweep:
                 screen.update()
 
             pool = Pool(connection.client, token, manifest.directory, rules, plan.configs, changed, connection.trouble)
+            pool.fate, pool.note = connection.fate, screen.note
             pool.run(plan.todo, more)
             return {
                 index: (pickle.loads(outcome.value), outcome.working_dir) for index, outcome in pool.returned.items()

@@ -14,11 +14,12 @@ import traceback
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import cloudpickle
-from distributed import Worker, WorkerPlugin
+from distributed import Worker, WorkerPlugin, get_worker
 from hydra.core.singleton import Singleton
 from hydra.core.utils import JobReturn, JobStatus, setup_globals
 from hydra.experimental.callback import Callback
@@ -28,9 +29,9 @@ from hydra_dask.allocator import give_back, keep_memory
 from hydra_dask.errors import reason
 from hydra_dask.job import run_job
 from hydra_dask.locks import Held, locked
-from hydra_dask.manifest import DONE, FAILED, LEFT, RECORDS, RUNNING, now, write_record
+from hydra_dask.manifest import DONE, FAILED, HELD, LEFT, RECORDS, RUNNING, now, record_path, write_record
 from hydra_dask.pruning import JOB_FILES, files_of, forget
-from hydra_dask.stopping import JOB
+from hydra_dask.stopping import JOB, KEPT
 
 SAVE_SECONDS = 3.0  # for a job to keep what it has when its worker leaves; Dask's nannies wait for four
 ORPHAN_SECONDS = 120.0  # how long a job of a driver that is dead may take to notice it
@@ -138,11 +139,19 @@ def run_task(token: str, task: Task) -> Outcome:
     """Run a job; this is the Dask task."""
     station = STATIONS[token]
     record: dict[str, Any] = {"id": task.id, "status": RUNNING, "attempt": task.attempt, "started": now()}
-    record |= {"pid": os.getpid(), "host": os.uname().nodename}
-    with _alone(task):
+    record |= {"pid": os.getpid(), "host": os.uname().nodename, "worker": str(get_worker().name)}
+    with ExitStack() as stack:
+        try:
+            stack.enter_context(locked(task.directory / RECORDS / f"{task.index}.lock", ORPHAN_SECONDS))
+        except Held as other:  # a worker that was cut off, or a driver that died, may have left one behind for a while
+            print(f"{other.holder} is still at this job")
+            return Outcome(HELD, b"", None, None, record["started"], now())
+        if (outcome := _done_elsewhere(task)) is not None:
+            return outcome
         write_record(task.directory, task.index, record)
         station.current, station.stop = (task, record), (stop := threading.Event())
         JOB.set(stop)
+        KEPT.set(partial(_keep, task, record))
         JOB_FILES.set(files_of(task.directory, task.index))
         forget(files_of(task.directory, task.index))
         try:
@@ -153,7 +162,7 @@ def run_task(token: str, task: Task) -> Outcome:
                 returned = _run(shared, task)
                 if stop.is_set() and isinstance(returned._return_value, KeyboardInterrupt):
                     print("stopped where it was, because its worker leaves")
-                    write_record(task.directory, task.index, record | {"status": LEFT})
+                    write_record(task.directory, task.index, record | {"status": LEFT, "kept": True})
                     return Outcome(LEFT, b"", None, None, record["started"], now())
                 outcome = _outcome(returned, record["started"])
         finally:
@@ -164,6 +173,26 @@ def run_task(token: str, task: Task) -> Outcome:
     del returned
     give_back()
     return outcome
+
+
+def _keep(task: Task, record: dict[str, Any]) -> None:
+    """Take down that the job has kept something, once."""
+    if "kept" not in record:
+        record["kept"] = True
+        write_record(task.directory, task.index, record)
+
+
+def _done_elsewhere(task: Task) -> Outcome | None:
+    """How an earlier attempt ended whose worker was believed to be lost, if it came to a good end after all."""
+    try:
+        found = json.loads(record_path(task.directory, task.index).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+    if found.get("id") != task.id or found["status"] != DONE or found["attempt"] >= task.attempt:
+        return None
+    if not (task.directory / task.folder).is_dir():  # somebody has removed what it made
+        return None
+    return Outcome(DONE, cloudpickle.dumps(found["value"]), None, None, found["started"], found["ended"])
 
 
 def _run(shared: Shared, task: Task) -> JobReturn:
@@ -217,17 +246,6 @@ class _NoEcho(Callback):
             for handler in list(root.handlers):
                 if getattr(handler, "stream", None) in (sys.stdout, sys.stderr):
                     root.removeHandler(handler)
-
-
-@contextmanager
-def _alone(task: Task) -> Iterator[None]:
-    """Be the only process at this job: a driver that died may have left one behind for a while."""
-    with ExitStack() as stack:
-        try:
-            stack.enter_context(locked(task.directory / RECORDS / f"{task.index}.lock", ORPHAN_SECONDS))
-        except Held as other:
-            raise RuntimeError(f"{other.holder}, of an earlier sweep, is still at this job") from None
-        yield
 
 
 @contextmanager

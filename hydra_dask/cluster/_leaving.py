@@ -1,13 +1,15 @@
 """How a worker leaves when the batch system ends its job: it finishes what it can, hands over what it holds, and goes.
 
-SIGTERM is what comes before the end, be it the time limit, a preemption or a cancellation (of Grid Engine: SIGUSR2);
-SIGKILL follows some seconds later. It reaches all processes of a job, on some systems only the first one. Dask's own
-nanny would take it as an order to stop at once, and the results that its worker holds would be lost. This module is the
-class of the workers (``--worker-class``) and the preload of their nannies (``--preload-nanny``). Hydra, when it looks
-for plugins, imports all modules whose names do not begin with an underscore, and this one needs ``distributed``.
+SIGTERM is what comes before the end, be it the time limit, a preemption or a cancellation (of Grid Engine: SIGUSR2, of
+some sites: SIGINT); SIGKILL follows some seconds later. It reaches all processes of a job, on some systems only the
+first one. Dask's own nanny would take it as an order to stop at once, and the results that its worker holds would be
+lost. This module is the class of the workers (``--worker-class``) and the preload of their nannies
+(``--preload-nanny``), which also tell how a worker ended that was not asked to. Hydra, when it looks for plugins,
+imports all modules whose names do not begin with an underscore, and this one needs ``distributed``.
 """
 
 import asyncio
+import logging
 import os
 import signal
 import time
@@ -18,12 +20,15 @@ import dask
 from distributed import Nanny, Worker
 from distributed.core import Status
 
+from hydra_dask.blame import EXITS, Deaths
 from hydra_dask.cluster._signals import die_if_full
+from hydra_dask.cluster.cgroup import out_of_memory_kills
 from hydra_dask.worker import STATIONS
 
-SIGNALS = (signal.SIGTERM, signal.SIGUSR2)
+SIGNALS = (signal.SIGTERM, signal.SIGUSR2, signal.SIGINT)
 TERM_SECONDS = 5.0  # that a running task may still take after a signal, and after it was asked to stop
 LIFETIME_SHARE = 1 / 8  # of its lifetime, that a running task may still take after its end
+KEEPING_SHARE = 1 / 4  # of that time, that it may then take to keep what it has
 
 _nannies: list[Nanny] = []
 
@@ -60,7 +65,7 @@ class LeavingWorker(Worker):
         await asyncio.gather(self._idle(patience), *(plugin.hand_over() for plugin in holding))
         for station in STATIONS.values():
             station.ask_to_stop()
-        await self._idle(TERM_SECONDS)
+        await self._idle(max(TERM_SECONDS, KEEPING_SHARE * patience))
         with suppress(OSError):  # no scheduler any more: nobody wants the results
             await self.scheduler.retire_workers(
                 workers=[self.address], close_workers=False, remove=True, stimulus_id=f"leave-{time.time()}"
@@ -76,9 +81,26 @@ class LeavingWorker(Worker):
 
 def dask_setup(nanny: Nanny) -> None:
     """Let a signal to a nanny be one to its worker, and its end when that has left."""
+    if not _nannies:
+        logging.getLogger(Deaths.LOGGER).addHandler(_Tells())
     _nannies.append(nanny)
     for each in SIGNALS:
         asyncio.get_running_loop().add_signal_handler(each, _pass_on)
+
+
+class _Tells(Deaths):
+    """Tells the driver how the process of a worker ended that did not end because its job does."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._kills = out_of_memory_kills()
+
+    def died(self, pid: int, code: int) -> None:
+        """Take note of a death, and pass it on."""
+        before, self._kills = self._kills, out_of_memory_kills()
+        told = {"pid": pid, "host": os.uname().nodename, "code": code, "full": self._kills > before}
+        if _nannies[0].status == Status.running:
+            _nannies[0].log_event(EXITS, told)
 
 
 def _pass_on() -> None:

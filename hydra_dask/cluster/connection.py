@@ -28,6 +28,7 @@ class Connection:
     waits_in_queue: bool = False  # the first worker may take as long as it takes
     trouble: Callable[[], str | None] = _none  # why there will be no workers, once that is certain
     news: Callable[[], str | None] = _none  # what is new about jobs that do not start, once
+    fate: Callable[[str], str | None] | None = None  # how the batch job of a worker ended; None: it lives
     jobs: Callable[[], list[dict[str, Any]]] = list  # of a batch system, as they are
 
 

@@ -213,6 +213,7 @@ class Jobs:
                     waits_in_queue=True,
                     trouble=lambda: keeper.trouble,
                     news=keeper.news,
+                    fate=keeper.fate,
                     jobs=lambda: [wait.as_dict() | {"kind": self.kind} for wait in keeper.waits],
                 )
 

@@ -57,11 +57,17 @@ class Keeper:
         self.over = asyncio.Event()
         self.trouble: str | None = None  # why there will be no workers
         self.waits: list[Wait] = []  # all jobs, as they are
+        self._ids: dict[str, str] = {}  # of all jobs that there were, by name
 
     def news(self) -> str | None:
         """What is new about jobs that do not start, once."""
         found, self._news = self._news, None
         return found
+
+    def fate(self, worker: str) -> str | None:
+        """How the job of a worker of this name ended, in the system's words; None: it may still be there."""
+        job = self._ids.get(worker) or self._ids.get(worker.rpartition("-")[0], "")  # a job of several workers
+        return asyncio.run(self._queue.fate(number(job)))
 
     async def fill(self) -> None:
         """Submit what lacks; RuntimeError: the batch system refuses."""
@@ -74,6 +80,7 @@ class Keeper:
             for name in set(self._cluster.worker_spec) - before:
                 job = self._cluster.workers.get(name)
                 self._since[name] = time.monotonic()
+                self._ids[name] = "" if job is None else str(job.job_id)
                 if job is None or job.job_id is None:
                     await self._forget(name)
                 elif before or self._seen:

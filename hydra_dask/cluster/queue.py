@@ -36,6 +36,8 @@ class Queue:
         The command that says more about the job ``{job}``; None: the list says all.
     details
         What its output looks like: any of the groups ``state`` and ``reason``, wherever they are.
+    ended
+        The command that says how the job ``{job}`` ended, and in the group ``word`` of ``ending`` the system's word.
     words
         What the system's shorthand for a state means.
     """
@@ -45,6 +47,8 @@ class Queue:
     nothing: str | None = None
     detail: str | None = None
     details: str = ""
+    ended: str | None = None
+    ending: str = ""
     words: Mapping[str, str] = field(default_factory=dict)
 
     async def jobs(self) -> dict[int, Entry] | None:
@@ -67,6 +71,16 @@ class Queue:
             found = {key: value for key, value in part.groupdict().items() if value} | found  # the first ones count
         more = self._entry(found)
         return Entry(more.state or entry.state, more.reason or entry.reason)
+
+    async def fate(self, job: int) -> str | None:
+        """How a job ended, in the system's word or, if it does not say, ``gone``; None: it may still be there."""
+        known = await self.jobs()
+        if known is None or job in known:
+            return None
+        status, text = (1, "") if self.ended is None else await _output(self.ended.format(job=job))
+        found = None if status else re.search(self.ending, text)
+        word = found["word"] if found else "gone"
+        return None if word == "COMPLETING" else word
 
     def _entry(self, found: Mapping[str, str | None]) -> Entry:
         state, reason = (found.get("state") or "").strip(), (found.get("reason") or "").strip()

@@ -20,7 +20,10 @@ class Slurm(Jobs):
     driver_directives: ClassVar[Any] = ["--requeue", "--open-mode=append"]
     # CG: it is ending
     listing = Queue(
-        "squeue --noheader --user={uid} --format=%A,%t,%r", r"^(?P<job>\d+),(?!CG)(?P<state>\w+)(?:,(?P<reason>.*))?$"
+        "squeue --noheader --user={uid} --format=%A,%t,%r",
+        r"^(?P<job>\d+),(?!CG)(?P<state>\w+)(?:,(?P<reason>.*))?$",
+        ended="scontrol --oneliner show job {job}",
+        ending=r"\bJobState=(?P<word>\w+)",
     )
     test = "sbatch --test-only"
 
@@ -58,6 +61,8 @@ class LSF(Jobs):
         nothing="No unfinished job",
         detail='bjobs -noheader -o "stat pend_reason" {job}',
         details=r"^(?P<state>[A-Z]+)\s+(?P<reason>.*)$",
+        ended="bjobs -noheader -o exit_reason {job}",
+        ending=r"^(?P<word>TERM_\w+)",
     )
 
     def limit(self) -> str | None:

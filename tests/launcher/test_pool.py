@@ -1,14 +1,18 @@
 """Which job a worker is given, and what is said about one whose process is gone."""
 
 import logging
+import pickle
 import time
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from hydra_dask.manifest import Job
+from hydra_dask.blame import EXITS
+from hydra_dask.manifest import Job, write_record
 from hydra_dask.pool import Pool, Rules, _Running
+from hydra_dask.worker import Task, _done_elsewhere
 
 OVERDUE = "ran longer than hydra.launcher.timeout=10 seconds and was stopped"
 
@@ -18,8 +22,11 @@ class Quiet:
 
     cluster = None
 
-    def get_events(self, _: str) -> tuple[()]:
-        return ()
+    def __init__(self, *exits: dict[str, Any]) -> None:
+        self._exits = exits
+
+    def get_events(self, topic: str) -> list[tuple[float, dict[str, Any]]]:
+        return [(0.0, exit) for exit in self._exits] if topic == EXITS else []
 
 
 @pytest.mark.parametrize(
@@ -40,7 +47,110 @@ def test_only_what_was_stopped_took_too_long(told: str | None, overdue: bool, sa
         pool.deaths.emit(logging.makeLogRecord({"msg": f"Worker process 17 {told}"}))
     future: Any = None
     entry = _Running(Job("id", 0, "0", []), future, "tcp://there", time.monotonic() - 100, 1, overdue)
-    assert pool._cause(entry, {"pid": 17}, None) == (said, said == OVERDUE)
+    assert pool._cause(entry, pool.deaths.of(17, 0.0)) == (said, said == OVERDUE)
+
+
+class Forgotten:
+    """A future that nobody needs any more."""
+
+    def release(self) -> None: ...
+
+
+@dataclass
+class Losing:
+    """A job on a batch system, whose worker is lost again and again."""
+
+    folder: Path
+    client: Any
+    fates: list[str | None]
+    notes: list[str] = field(default_factory=list)
+    job: Job = field(default_factory=lambda: Job("id", 0, "0", []))
+
+    def __post_init__(self) -> None:
+        (self.folder / ".jobs").mkdir()
+        self.pool = Pool(self.client, "token", self.folder, Rules(attempts=2), {0: b""}, lambda _: None)
+        self.pool.fate, self.pool.note = (lambda _: self.fates.pop(0)), self.notes.append
+
+    def lose(self, **told: Any) -> str:
+        """What the job is after its next attempt, which ended with this record."""
+        self.job.attempts += 1
+        record = {"id": "id", "status": "running", "attempt": self.job.attempts, "pid": 17, "host": "n1", "worker": "w"}
+        write_record(self.folder, 0, record | told)
+        future: Any = Forgotten()
+        self.pool._lost(_Running(self.job, future, "tls://n1:1", time.monotonic(), self.job.attempts))
+        return self.job.status
+
+
+def test_what_the_batch_system_ends_is_not_charged_to_a_job_that_gets_on(tmp_path: Path) -> None:
+    losing = Losing(tmp_path, Quiet(), ["CANCELLED", "NODE_FAIL", "gone"] * 4)
+    assert {losing.lose(kept=True) for _ in range(12)} == {"waiting"}
+    assert losing.notes == []
+    assert not losing.pool._again  # nobody suspects it
+
+
+def test_a_job_that_never_keeps_anything_is_told_at_the_second_loss_and_stopped_at_the_third(tmp_path: Path) -> None:
+    losing = Losing(tmp_path, Quiet(), ["TIMEOUT"] * 9)
+    assert [losing.lose(), losing.lose(status="left"), losing.lose(kept=True), losing.lose()] == ["waiting"] * 4
+    assert losing.lose() == "waiting"
+    assert len(losing.notes) == 2
+    assert losing.notes[-1].startswith("job 0 lost its worker two times and had kept nothing: it takes longer than")
+    assert losing.lose() == "failed"
+    assert str(losing.job.error).startswith("lost its worker 3 times and had kept nothing")
+
+
+@pytest.mark.parametrize(
+    ("exit", "fate", "text"),
+    [
+        ({"code": -9, "full": False}, None, "its process was killed by signal 9 (SIGKILL)"),
+        ({"code": -9, "full": True}, None, "needed more memory than its job has"),
+        (None, "OUT_OF_MEMORY", "needed more memory than its job has (OUT_OF_MEMORY)"),
+    ],
+)
+def test_what_a_job_does_to_itself_counts(
+    exit: dict[str, Any] | None, fate: str | None, text: str, tmp_path: Path
+) -> None:
+    client = Quiet(*([exit | {"pid": 17, "host": "n1"}] if exit else []))
+    losing = Losing(tmp_path, client, [fate] * 9)
+    assert losing.lose() == "waiting"
+    assert losing.pool._again
+    assert losing.lose(kept=True) == "failed"
+    assert losing.job.error == f"{text} (attempt 2)"
+
+
+def test_a_silent_loss_stays_unclear_until_the_system_says_what_it_was(tmp_path: Path) -> None:
+    losing = Losing(tmp_path, Quiet(), [None, "NODE_FAIL"])
+    losing.job.status = "running"
+    assert losing.lose() == "running"
+    losing.pool._unclear[0].asked = 0.0
+    losing.pool._clear_up()
+    assert losing.job.status == "waiting"
+
+
+def test_a_record_that_comes_late_is_believed(tmp_path: Path) -> None:
+    losing = Losing(tmp_path, Quiet(), [None, "CANCELLED"])
+    losing.lose()
+    done = {"id": "id", "status": "done", "attempt": 1, "value": 0.5, "error": None, "started": "a", "ended": "b"}
+    write_record(tmp_path, 0, done)
+    losing.pool._unclear[0].asked = 0.0
+    losing.pool._clear_up()
+    assert losing.job.status == "done"
+    assert pickle.loads(losing.pool.returned[0].value) == 0.5
+
+
+def test_a_job_that_was_finished_after_all_is_not_done_again(tmp_path: Path) -> None:
+    """Its worker was cut off, and came to the end before the next one could begin."""
+    (tmp_path / ".jobs").mkdir()
+    (tmp_path / "0").mkdir()
+    task = Task(tmp_path, "id", 0, 2, "0", "0/app.log", b"", None)
+    assert _done_elsewhere(task) is None
+    done = {"id": "id", "status": "done", "attempt": 1, "value": 0.5, "error": None, "started": "a", "ended": "b"}
+    write_record(tmp_path, 0, done)
+    found = _done_elsewhere(task)
+    assert found is not None
+    assert (found.status, pickle.loads(found.value)) == ("done", 0.5)
+    assert _done_elsewhere(replace(task, id="other")) is None
+    (tmp_path / "0").rmdir()
+    assert _done_elsewhere(task) is None
 
 
 @pytest.mark.parametrize(("jobs", "begun"), [(9, [0, 8]), (8, [0, 1])])

@@ -137,6 +137,7 @@ def test_a_killed_driver_loses_no_run_and_runs_continue_from_their_checkpoints(s
     progress = sweeps.folder / "all/1/progress.json"
     sweeps.wait(lambda: progress.exists() and json.loads(progress.read_text())["passes"] >= 0)
     sweeps.wait(lambda: load_checkpoint(progress.parent) is not None)
+    sweeps.wait(lambda: '"kept":true' in (sweeps.folder / "all/.jobs/1.json").read_text())
     sweeps.wait(lambda: '"status":"done"' in (sweeps.folder / "all/.jobs/0.json").read_text())
     status = json.loads(dtoken_sweep(sweeps, "status", "all", "--json").out)
     assert status["driver"] is True

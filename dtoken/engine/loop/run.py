@@ -22,6 +22,7 @@ from dtoken.problem.optimum import start_objective
 from dtoken.schedule.clock import NO_LIMITS, UNLIMITED, Clock, Limits, advance, charge, start_clock
 from dtoken.schedule.events import MOVE, Events
 from dtoken.schedule.stream import Start
+from hydra_dask.stopping import kept as tell_kept
 
 DIVERGENCE, FLOOR = "divergence", "float64"  # ends that nobody asked for
 GROWTH = 1e6  # a squared distance that has grown by this factor does not come back
@@ -264,6 +265,7 @@ def _resume(experiment: Experiment, engine: Engine, directory: Path | None, iden
 def _save(directory: Path, identity: str, engine: Engine, position: _Position, watch: Watch) -> None:
     watch.checkpoint()
     save_checkpoint(directory, Checkpoint(identity, **vars(position)), engine.save)
+    tell_kept()
 
 
 def _stop_limits(stop: Stop, rows: int) -> Limits:

@@ -50,7 +50,7 @@ def test_a_cancelled_job_finishes_its_task_hands_over_its_results_and_is_replace
         client = connection.client
         client.wait_for_workers(2, timeout=NEVER)
         first, second = site.jobs()
-        (folder,) = shared.glob("tls@*")
+        (folder,) = (path for path in shared.glob("tls@*") if path.is_dir())
         assert folder.stat().st_mode & 0o077 == 0
         assert all(path.stat().st_mode & 0o077 == 0 for path in folder.iterdir())
         address = next(key for key, job in client.run(own_job).items() if job == first)
@@ -167,6 +167,6 @@ with CLUSTERS["slurm"](workers=1, memory="500MB", shared=Path({str(shared)!r})).
     os.kill(driver.pid, signal.SIGKILL)
     driver.wait()
     until(lambda: not site.jobs("R"))
-    (left,) = shared.glob("tls@*")
+    (left,) = (path for path in shared.glob("tls@*") if path.is_dir())
     with jobs(shared, options=LATER).open():
-        assert not left.exists()  # the next run on this machine tidies up
+        assert not left.exists()  # the next run tidies up

@@ -44,6 +44,7 @@ PARTS = {
     "summary.json, twice": ["dtoken.session.account.write_summary"],
     "trajectory.parquet": ["dtoken.session.account.write_trajectory"],
     "result.zarr": ["dtoken.session.account.write_result"],
+    "flushing, and naming what is on disk": ["hydra_dask.durable.Batch._name_all"],
     "the rest: header, theory, provenance, closing lines": ["dtoken.session.execute.carry_out"],
 }
 

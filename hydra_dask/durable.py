@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, Self
 
 FORGOTTEN = 86_400  # seconds after which nobody elsewhere is still writing a file
 SIDE_BY_SIDE = 16  # waits that a file system may answer together: sixteen take little longer than one
@@ -103,44 +103,75 @@ def remove(paths: Iterable[Path]) -> None:
             path.unlink(missing_ok=True)
 
 
-def write_complete(path: Path, write: Callable[[BinaryIO], object], *, durable: bool = True) -> None:
-    """Let ``write`` fill a file, and put it in the place of ``path``; what killed processes left is removed.
+class Batch:
+    """Files and folders that get their names together, in the order in which they were made, once all are on disk.
 
-    What need not outlive the machine's next minute is not ``durable``: after a power failure it may be empty.
+    What need not outlive the machine's next minute is not ``durable``: after a power failure it may be empty. Who is
+    killed while a folder is replaced leaves the old one as ``.NAME.previous``.
     """
-    remove_leftovers(path.parent, path.name)
-    partial = partial_of(path)
-    try:
-        with partial.open("wb") as file:
+
+    def __init__(self, *, durable: bool = True) -> None:
+        self._durable = durable
+        self._made: list[tuple[Path, Path]] = []  # under which name it is written, and which it is to get
+
+    def file(self, path: Path, write: Callable[[BinaryIO], object]) -> None:
+        """Let ``write`` fill a file."""
+        with self._partial(path).open("wb") as file:
             write(file)
-            file.flush()
-            if durable:
-                os.fsync(file.fileno())
-        partial.replace(path)
-    except BaseException:
-        with suppress(OSError):
-            partial.unlink(missing_ok=True)
-        raise
-    if durable:
-        sync_folder(path.parent)
+
+    def folder(self, path: Path, write: Callable[[Path], object]) -> None:
+        """Let ``write`` make a folder."""
+        write(self._partial(path))
+
+    def _partial(self, path: Path) -> Path:
+        remove_leftovers(path.parent, path.name)
+        self._made.append((partial_of(path), path))
+        return self._made[-1][0]
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        named = False
+        try:
+            if kind is None:
+                self._name_all()
+                named = True
+        finally:
+            if not named:
+                with suppress(OSError):
+                    remove(partial for partial, _ in self._made)
+
+    def _name_all(self) -> None:
+        """Flush everything, then give the names, then flush those."""
+        if self._durable:
+            self._flush()
+        replaced = [_set_aside(path) for partial, path in self._made if partial.is_dir()]
+        for partial, path in self._made:
+            partial.replace(path)
+        if self._durable:
+            for folder in {path.parent: None for _, path in self._made}:
+                sync_folder(folder)
+        remove(replaced)
+
+    def _flush(self) -> None:
+        partials = [partial for partial, _ in self._made]
+        if len(partials) > 1 and sync_file_system(partials[0].parent):
+            return
+        for partial in partials:
+            (sync_tree if partial.is_dir() else sync_file)(partial)
 
 
-def write_complete_folder(path: Path, write: Callable[[Path], object]) -> None:
-    """Let ``write`` make a folder, and put it in the place of ``path``.
-
-    Who is killed in between leaves the old one as ``.NAME.previous``.
-    """
-    remove_leftovers(path.parent, path.name)
-    partial, old = partial_of(path), path.with_name(f".{path.name}.previous")
-    try:
-        write(partial)
-        sync_tree(partial)
-        remove([old])
-        if path.exists():
-            path.rename(old)
-        partial.rename(path)
-    except BaseException:
-        remove([partial])
-        raise
-    sync_folder(path.parent)
+def _set_aside(folder: Path) -> Path:
+    """Make room for a new folder; under which name the old one is found, if there was one."""
+    old = folder.with_name(f".{folder.name}.previous")
     remove([old])
+    if folder.exists():
+        folder.rename(old)
+    return old
+
+
+def write_complete(path: Path, write: Callable[[BinaryIO], object], *, durable: bool = True) -> None:
+    """Let ``write`` fill a file, and put it in the place of ``path``; what killed processes left is removed."""
+    with Batch(durable=durable) as batch:
+        batch.file(path, write)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from dtoken.errors import InputError, RunError
 from dtoken.session.files import write_file
+from hydra_dask.durable import sync_tree
 
 if TYPE_CHECKING:
     from dtoken.report.paper import Paper
@@ -84,6 +85,7 @@ def make_report(
 
         title = ", ".join("/".join(place.resolve().parts[-2:]) for place in places)
         text = page(found, title, baseline, carried, checked)
+    sync_tree(folder)  # one flush for all of it
     write_file(folder / PAGE, lambda file: file.write(text.encode()))
     return folder / PAGE
 

@@ -74,8 +74,8 @@ def write_tables(study: "Study", folder: Path, costs: Sequence[str]) -> None:
     """Write ``costs.tex`` and ``costs.csv``: medians over seeds with their 10 % and 90 % quantiles."""
     known = [cost for cost in COSTS if cost in costs]
     table, text = _csv(study, known).encode(), latex(study, known).encode()
-    write_file(folder / "costs.tex", lambda file: file.write(text))
-    write_file(folder / "costs.csv", lambda file: file.write(table))
+    write_file(folder / "costs.tex", lambda file: file.write(text), durable=False)
+    write_file(folder / "costs.csv", lambda file: file.write(table), durable=False)
 
 
 def _csv(study: "Study", costs: Sequence[str]) -> str:

@@ -69,7 +69,7 @@ def draw(study: "Study", name: str, folder: Path, sheet: Sheet, formats: Sequenc
     with rc_context(sheet.style):
         figure = makers(study, sheet)[name]()
         for kind in formats:
-            write_file(folder / f"{name}.{kind}", partial(_save, figure, kind))
+            write_file(folder / f"{name}.{kind}", partial(_save, figure, kind), durable=False)
             figure.set_layout_engine("none")  # the first one has found where everything goes
 
 

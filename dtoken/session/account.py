@@ -18,6 +18,7 @@ from dtoken.session.files import (
     RESULT,
     RUNNING,
     TRAJECTORY,
+    together,
     write_result,
     write_summary,
     write_trajectory,
@@ -71,9 +72,14 @@ class Account:
         }
 
     def write(
-        self, status: str, records: Sequence[Record] = (), failure: str | None = None, stopped: str | None = None
+        self,
+        status: str,
+        records: Sequence[Record] = (),
+        failure: str | None = None,
+        stopped: str | None = None,
+        final: Outcome | Cut | None = None,
     ) -> dict[str, Any]:
-        """Write what is known now, and return it."""
+        """Write what is known now, with models if there are ``final`` ones, and return what the summary says."""
         theory, settings = self._prepared.theory, self._prepared.settings
         content = {
             "status": status,
@@ -91,10 +97,13 @@ class Account:
         }
         content["provenance"] = {**self._head["provenance"], "ended": None if status == RUNNING else now()}
         if self._directory is not None:
-            if records:
-                self._files[TRAJECTORY] = write_trajectory(self._directory, records)
-            content["files"] = self._files
-            write_summary(self._directory, content)  # the last file: what it says of the others is true
+            with together(self._directory) as files:
+                if final is not None:
+                    self._files[RESULT] = write_result(files, self._directory, final.models, final.margins)
+                if records:
+                    self._files[TRAJECTORY] = write_trajectory(files, self._directory, records)
+                content["files"] = self._files
+                write_summary(files, self._directory, content)  # the last one: what it says of the others is true
         return content
 
     def _engine_facts(self, records: Sequence[Record]) -> dict[str, Any] | None:
@@ -106,18 +115,14 @@ class Account:
 
     def interrupted(self, cut: Cut | None) -> None:
         """Write what was measured so far, and the models, if the run was stopped at a ``cut``."""
-        if cut is not None and self._directory is not None:
-            self._files[RESULT] = write_result(self._directory, cut.models, cut.margins)
-        self.write(INTERRUPTED, self.records)
+        self.write(INTERRUPTED, self.records, final=cut)
 
     def finish(self, outcome: Outcome) -> Result:
         """Write everything; the result."""
-        if self._directory is not None:
-            self._files[RESULT] = write_result(self._directory, outcome.models, outcome.margins)
         status = DONE
         if outcome.failure:
             status = DIVERGED if outcome.diverged else FAILED
-        content = self.write(status, outcome.records, outcome.failure, outcome.stopped)
+        content = self.write(status, outcome.records, outcome.failure, outcome.stopped, outcome)
         return Result.of(outcome.records, content, outcome.models, self._directory)
 
 

@@ -4,7 +4,8 @@ import hashlib
 import io
 import json
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryFile
 from typing import Any, BinaryIO
@@ -21,7 +22,7 @@ from dtoken.engine.loop.recorder import Record, columns_of
 from dtoken.engine.loop.run import FLOOR, is_accurate
 from dtoken.errors import InputError
 from dtoken.schedule.arrow import arrow_array
-from hydra_dask.durable import write_complete, write_complete_folder
+from hydra_dask.durable import Batch, write_complete
 
 TRAJECTORY, SUMMARY, RESULT, MEMORY = "trajectory.parquet", "summary.json", "result.zarr", "memory.parquet"
 RUNNING, DONE, DIVERGED, FAILED, INTERRUPTED = "running", "done", "diverged", "failed", "interrupted"
@@ -48,7 +49,14 @@ def write_file(path: Path, write: Callable[[BinaryIO], object], *, durable: bool
         write_complete(path, write, durable=durable)
 
 
-def write_trajectory(directory: Path, records: Sequence[Record]) -> str:
+@contextmanager
+def together(directory: Path) -> Iterator[Batch]:
+    """Files of a run that get their names when all of them are on disk; RunError names what cannot be written."""
+    with writing(directory), Batch() as files:
+        yield files
+
+
+def write_trajectory(files: Batch, directory: Path, records: Sequence[Record]) -> str:
     """Write ``trajectory.parquet``, one row per record point; its digest."""
     import pyarrow as pa
     import pyarrow.parquet as pq
@@ -58,7 +66,8 @@ def write_trajectory(directory: Path, records: Sequence[Record]) -> str:
     table = pa.Table.from_arrays([arrow_array(column) for column in columns], names)
     content = io.BytesIO()
     pq.write_table(table, content, write_page_checksum=True)
-    write_file(directory / TRAJECTORY, lambda file: file.write(content.getbuffer()))
+    with writing(directory / TRAJECTORY):
+        files.file(directory / TRAJECTORY, lambda file: file.write(content.getbuffer()))
     return hashlib.sha256(content.getbuffer()).hexdigest()
 
 
@@ -91,14 +100,14 @@ def write_memory(directory: Path, samples: Sequence[tuple[float, int]], budget: 
     write_file(directory / MEMORY, lambda file: pq.write_table(table, file, write_page_checksum=True))
 
 
-def write_result(directory: Path, models: Models, margins: Vector | None = None) -> str:
+def write_result(files: Batch, directory: Path, models: Models, margins: Vector | None = None) -> str:
     """Write ``result.zarr``: final models of tokens and nodes, the estimate, margins if there are some; its digest."""
     arrays = {"tokens": models.tokens, "nodes": models.nodes, "theta": final_model(models)}
     if margins is not None:
         arrays["margins"] = margins
     digests: list[str] = []
     with writing(directory / RESULT):
-        write_complete_folder(directory / RESULT, lambda folder: digests.append(write_arrays(folder, arrays)))
+        files.folder(directory / RESULT, lambda folder: digests.append(write_arrays(folder, arrays)))
     return digests[0]
 
 
@@ -147,15 +156,19 @@ def final_model(models: Models) -> Any:
     return models.tokens.mean(axis=0)
 
 
-def write_summary(directory: Path, summary: Mapping[str, Any]) -> None:
+def write_summary(files: Batch, directory: Path, summary: Mapping[str, Any]) -> None:
     """Write ``summary.json``; numbers that JSON does not know are null."""
-    write_json(directory / SUMMARY, summary)
+    with writing(directory / SUMMARY):
+        files.file(directory / SUMMARY, lambda file: file.write(_json(summary)))
 
 
 def write_json(path: Path, content: Mapping[str, Any], *, durable: bool = True) -> None:
     """Write JSON; numbers that it does not know are null."""
-    text = json.dumps(_finite(content), indent=2, allow_nan=False) + "\n"
-    write_file(path, lambda file: file.write(text.encode()), durable=durable)
+    write_file(path, lambda file: file.write(_json(content)), durable=durable)
+
+
+def _json(content: Mapping[str, Any]) -> bytes:
+    return (json.dumps(_finite(content), indent=2, allow_nan=False) + "\n").encode()
 
 
 def _finite(value: Any) -> Any:

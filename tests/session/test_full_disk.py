@@ -26,32 +26,44 @@ SETTINGS: dict[str, Any] = {
 
 
 @pytest.mark.parametrize(
-    ("full", "status"), [(NAME, "failed"), ("result.zarr", "failed"), ("trajectory.parquet", "failed"), ("", "running")]
+    ("full", "named", "status"),
+    [
+        (NAME, NAME, "failed"),
+        ("", NAME, "running"),
+        ("at the end", "", "failed"),
+        ("result.zarr", "result.zarr", "failed"),
+    ],
 )
-def test_the_first_error_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, full: str, status: str) -> None:
+def test_the_first_error_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, full: str, named: str, status: str
+) -> None:
     monkeypatch.setenv("DTOKEN_STORE", str(tmp_path / "stores"))
     expected = dtoken.run(**SETTINGS, directory=tmp_path / "whole")
-    fsync, calls = os.fsync, []
+    no_room = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+    fsync, mkdir, calls = os.fsync, os.mkdir, []
 
     def refuse(number: int) -> None:
         path = os.readlink(f"/proc/self/fd/{number}")
         calls.append(path)
         if full in path and len(calls) > 6 and "/run" in path:
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+            raise no_room
         fsync(number)
 
-    def flush(path: Path) -> bool:
-        folder = os.open(path, os.O_RDONLY)
-        try:
-            refuse(folder)
-        finally:
-            os.close(folder)
+    def refuse_all(_: Path) -> bool:
+        if full == "at the end":
+            raise no_room
         return True
+
+    def refuse_folder(path: Any, *more: Any, **options: Any) -> None:
+        if full == "result.zarr" and ".result.zarr" in str(path):
+            raise no_room
+        mkdir(path, *more, **options)
 
     with monkeypatch.context() as patch:
         patch.setattr(os, "fsync", refuse)
-        patch.setattr(durable, "sync_file_system", flush)
-        with pytest.raises(RunError, match=rf"^cannot write .*/run/{full or NAME}.*: [Nn]o space left on device$"):
+        patch.setattr(os, "mkdir", refuse_folder)
+        patch.setattr(durable, "sync_file_system", refuse_all)
+        with pytest.raises(RunError, match=rf"^cannot write .*/run/?{named}: [Nn]o space left on device$"):
             dtoken.run(**SETTINGS, directory=tmp_path / "run")
     summary = load_summary(tmp_path / "run")
     assert summary is not None

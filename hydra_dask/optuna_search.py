@@ -23,6 +23,7 @@ from optuna.trial import FrozenTrial, Trial, TrialState
 
 from hydra_dask.errors import SweepError
 from hydra_dask.manifest import DONE, Job
+from hydra_dask.plain import readable
 from hydra_dask.pruning import Pruned, files_of, prune, reports
 
 LOG, RESULTS = "optuna.log", "optimization_results.yaml"
@@ -63,6 +64,8 @@ def distribution(override: Override) -> BaseDistribution:
     IntDistribution(high=7, log=False, low=1, step=2)
     >>> distribution(parse("a=int(tag(log,interval(1,64)))"))
     IntDistribution(high=64, log=True, low=1, step=1)
+    >>> distribution(parse("a=tvr:tokens:1,gd")).choices
+    ('tvr:tokens:1', 'gd')
     """
     value = override.value()
     if isinstance(value, IntervalSweep):
@@ -82,7 +85,7 @@ def distribution(override: Override) -> BaseDistribution:
             return IntDistribution(int(start), int(last), step=int(step))
         return FloatDistribution(start, last, step=step)
     assert isinstance(value, ChoiceSweep | RangeSweep)
-    return CategoricalDistribution([str(word) for word in override.sweep_string_iterator()])
+    return CategoricalDistribution([readable(str(word)) for word in override.sweep_string_iterator()])
 
 
 class Search:

@@ -127,6 +127,8 @@ class Pool:
                     self._over(future)
                     while True:
                         self._over(self._events.get_nowait())
+                if not self._running and not self._stopped:
+                    self._refill()  # all that ran may have ended at once
                 if time.monotonic() - self._looked >= LOOK_SECONDS:
                     self._look()
                     self.changed(None)

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from hydra.errors import HydraException, MissingConfigException, OverrideParseException
@@ -31,13 +32,19 @@ def complaint(error: Exception, options: Options, keys: Sequence[str], composed:
     composed
         Gives the configuration that there would be without what the user wrote.
     """
-    text = str(error)
+    text, cause = str(error), error.__cause__
+    if isinstance(cause, InputError):  # of a class that the command line names
+        return cause
+    if found := re.search(r"Error locating target '([^']+)'.*full_key: (\S+)", text, re.DOTALL):
+        return _not_found(found[1], found[2])
     if isinstance(error, OverrideParseException):
         if "=" not in error.override:
             return InputError(f"{error.override} is not of the form KEY=VALUE")
         return _not_understood(error.override)
-    if isinstance(error, MissingConfigException) and (found := re.search(r"Could not find '(.+)/([^/']*)'", text)):
-        return _unknown_option(found[1], found[2], options(found[1]))
+    if isinstance(error, MissingConfigException) and (found := re.search(r"Could not find '((.+)/([^/']*))'", text)):
+        if found[1].startswith("data/") and Path(file := found[1].removeprefix("data/")).exists():
+            return _file_of_data(file)
+        return _unknown_option(found[2], found[3], options(found[2]))
     if found := re.search(r"Could not override '([^']+)'", text):
         if known := options(found[1]):
             return _not_yet(found[1], text, known)
@@ -47,7 +54,6 @@ def complaint(error: Exception, options: Options, keys: Sequence[str], composed:
     if found := re.search(r"(?:Ambiguous value for argument|Sweep parameters) '([^']+)'", text):
         key, _, value = found[1].partition("=")
         return InputError(f"{found[1]} has several values; add -m to run them all, or write {key}=[{value}] for a list")
-    cause = error.__cause__
     if isinstance(cause, OmegaConfBaseException):
         text = f"{text} {cause}"
     return InputError(_one_line(text))
@@ -60,6 +66,20 @@ def is_complaint(error: Exception) -> bool:
 
 def _unknown_option(group: str, value: str, known: Sequence[str]) -> InputError:
     return InputError(f"{group}={value} is not known; {use_one_of(value, known, f'{group}=')}")
+
+
+def _file_of_data(file: str) -> InputError:
+    kind = "anndata" if Path(file).is_dir() else "npz" if file.endswith(".npz") else "svmlight"
+    return InputError(f"data={file} is a file, not a source of data; write data={kind} data.path={file}")
+
+
+def _not_found(target: str, key: str) -> InputError:
+    """A class that cannot be imported."""
+    if target.startswith("optuna."):
+        return InputError(
+            "hydra/sweeper=dask_optuna needs Optuna 4 or later; install it, or dtoken with its extra [optuna]"
+        )
+    return InputError(f"{key}._target_={target} is not there, or cannot be imported; give module.Class, on PYTHONPATH")
 
 
 def _not_yet(group: str, text: str, known: Sequence[str]) -> InputError:

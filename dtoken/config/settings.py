@@ -236,7 +236,10 @@ def _partition(value: Any, nodes: int | None, graph: Any) -> Partition:
         value = {"kind": value} if isinstance(value, str) else value
         hidden, count = ("nodes", "numbers"), NODES if nodes is None else nodes
         return construct(Partition, value or {}, "partition", "partition", hidden, nodes=count)
-    return Partition.of_rows(value, nodes)
+    found = Partition.of_rows(value)
+    if of_graph not in (None, found.nodes):
+        raise InputError(f"the graph has {of_graph} nodes but partition has {found.nodes}; they must be the same")
+    return found if nodes is None else Partition.of_rows(value, nodes)
 
 
 def _section(kind: type[Any], value: Any, where: str) -> Any:

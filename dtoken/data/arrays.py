@@ -127,6 +127,11 @@ def _is_frame(value: Any) -> bool:
 
 
 def _without_labels(X: Any, column: str) -> tuple[Any, Any]:
+    if hasattr(X, "to_dask_array"):
+        raise InputError(
+            f"y={column!r} names a column of a dask data frame; give arrays: frame.drop(columns={column!r})"
+            f".to_dask_array(lengths=True), and frame[{column!r}] in the same way"
+        )
     if not _is_frame(X):
         raise InputError(f"y={column!r} names a column, but X is no data frame; give the labels themselves")
     if column not in X.columns:

@@ -167,7 +167,10 @@ def _spread(
         done += block.rows
         watcher.advance(done / facts.rows)
     if not taken.all():
-        raise InputError(f"node {int(taken.argmin())} has no rows by partition.column={column}; use fewer nodes")
+        raise InputError(
+            f"node {int(taken.argmin())} of {partition.nodes} has no rows by partition.column={column}; use another "
+            "nodes=N, and number them without gaps"
+        )
     spools.flush()
     (folder / "rows").unlink()
     return spools

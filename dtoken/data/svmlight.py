@@ -279,8 +279,9 @@ def _explain(piece: bytes, parsed: _Parsed) -> str:
     word = piece[parsed.position :].split(maxsplit=1)[0].split(b"#")[0]
     shown = repr(word[:40])[1:] + ("..." if len(word) > 40 else "")
     index = repr(word.split(b":")[0][:40])[2:-1]
+    table = "; a table with commas is read by pandas, from Python: data=(frame, LABEL)" if b"," in word else ""
     return {
-        _BAD_LABEL: f"label {shown} is not a finite number",
+        _BAD_LABEL: f"label {shown} is not a finite number{table}",
         _NO_COLON: f"{shown} is not of the form index:value",
         _BAD_INDEX: f"{shown} does not begin with an index",
         _NEGATIVE: f"index {index} is negative",

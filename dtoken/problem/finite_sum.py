@@ -214,8 +214,8 @@ def _validate(problem: FiniteSum) -> None:
         raise InputError(f"problem.sigma={problem.sigma!r} is not a positive number; use for instance 1e-3")
     if loss.classification and not shards.classes:
         raise InputError(
-            f"problem.loss={loss.name} needs two classes, but the labels of {where} are real numbers; "
-            "use problem.loss=squared"
+            f"problem.loss={loss.name} needs two classes, but the labels of {where} are numbers, or more than two; "
+            "use problem.loss=squared, or make them two"
         )
     if problem.memory < 0:
         raise InputError(f"memory={problem.memory} bytes is negative; use 0 to read everything at every pass")

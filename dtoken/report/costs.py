@@ -58,7 +58,9 @@ class Slope:
 
 def costs_to(table: "pd.DataFrame", accuracy: float) -> dict[str, dict[str, float] | None]:
     """Costs until ``accuracy`` was ``reached``, and until the run ``stays_below`` it; None: never."""
-    where = crossing(table["suboptimality"].to_numpy(), accuracy)._asdict()
+    gaps = table["suboptimality"].to_numpy()
+    best = float(table["objective"].iloc[0] - gaps[0]) if len(gaps) else 0.0
+    where = crossing(gaps, accuracy, best)._asdict()
     return {
         name: None if at is None else {cost: float(table[cost].iloc[at]) for cost in COSTS}
         for name, at in where.items()

@@ -1,8 +1,9 @@
 """What a sweep was and what it shows, in sentences."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from datetime import datetime
 
+from dtoken.engine.loop.accuracy import measurable
 from dtoken.report.cells import Sweep, short, show_value
 from dtoken.session.files import DIVERGED, DONE
 from dtoken.text import duration, plural
@@ -67,11 +68,16 @@ def outcome(sweep: Sweep) -> str:
     return f"{text}; {duration(spent)} of it in iterations." if spent else f"{text}."
 
 
+def _has_come(end: Mapping[str, float], target: float) -> bool:
+    gap = end["suboptimality"]
+    return gap <= target and measurable(target, end["objective"] - gap)
+
+
 def short_of_target(sweep: Sweep) -> str:
     """A sentence about runs that are done, but not as close as ``stop.suboptimality`` asked; empty: all are."""
     asked = [(run.config.get("stop.suboptimality"), run) for run in sweep.runs if run.status == DONE]
-    ends = [(target, ((run.summary or {}).get("end") or {}).get("suboptimality")) for target, run in asked]
-    short = [target for target, end in ends if target is not None and end is not None and end > target]
+    ends = [(target, (run.summary or {}).get("end") or {}) for target, run in asked]
+    short = [target for target, end in ends if target is not None and end and not _has_come(end, target)]
     if not short:
         return ""
     targets = listed((f"{target:g}" for target in sorted(set(short), reverse=True)), last="or")

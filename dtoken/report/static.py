@@ -1,12 +1,13 @@
 """The static figures of a report as files, drawn by several processes where a sweep has left a server of them."""
 
+import logging
 from collections.abc import Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, BinaryIO, Self
+from typing import TYPE_CHECKING, Any, BinaryIO, Self
 
 from dtoken.engine.processors import processors
 from dtoken.report.figures import makers
@@ -66,6 +67,7 @@ def draw(study: "Study", name: str, folder: Path, sheet: Sheet, formats: Sequenc
     """Write one figure."""
     from matplotlib import rc_context
 
+    logging.getLogger("fontTools").setLevel(logging.WARNING)  # a log with Hydra's settings would have each letter
     with rc_context(sheet.style):
         figure = makers(study, sheet)[name]()
         for kind in formats:
@@ -74,8 +76,8 @@ def draw(study: "Study", name: str, folder: Path, sheet: Sheet, formats: Sequenc
 
 
 def _save(figure: "Figure", kind: str, file: BinaryIO) -> None:
-    metadata = {"CreationDate": None} if kind == "pdf" else None  # the same figure, the same file
-    figure.savefig(file, format=kind, dpi=DPI, metadata=metadata)
+    dateless: Any = {"metadata": {"CreationDate": None}} if kind == "pdf" else {}  # the same figure, the same file
+    figure.savefig(file, format=kind, dpi=DPI, **dateless)
 
 
 def _load() -> None:

@@ -27,6 +27,7 @@ from dtoken.session.prepare import Prepared
 from dtoken.session.provenance import now, provenance
 from dtoken.session.result import Result
 from dtoken.session.summary import constants, graph_facts, measured_rate, predictions, to_accuracy
+from dtoken.session.tracking import Tracker
 
 
 class Account:
@@ -35,6 +36,7 @@ class Account:
     engine: dict[str, Any] | None = None  # what the engine has to say at the end
     begun: int = 0  # events that had happened when this process took the run up
     records: Sequence[Record] = ()  # measured so far
+    trackers: Sequence[Tracker] = ()  # that were told of its beginning
 
     def __init__(self, prepared: Prepared, directory: Path | None) -> None:
         self._directory, self._started = directory, now()

@@ -138,13 +138,13 @@ def _execute(prepared: Prepared, directory: Path | None, viewer: Viewer, client:
         prepared = chosen(prepared, Choice(**recorded))
     account = Account(prepared, directory)
     account.write(RUNNING)
-    with _tracked() as tracked:
+    with _tracked(account) as tracked:
         return tracked(_to_the_end(prepared, directory, viewer, client, account))
 
 
 @contextmanager
-def _tracked() -> Iterator[Callable[[Result], Result]]:
-    """Tell trackers how the run ends, whatever happens."""
+def _tracked(account: Account) -> Iterator[Callable[[Result], Result]]:
+    """Tell trackers how a run ends of whose beginning they know, whatever happens."""
     ended: list[Result] = []
 
     def keep(result: Result) -> Result:
@@ -154,7 +154,7 @@ def _tracked() -> Iterator[Callable[[Result], Result]]:
     try:
         yield keep
     finally:
-        for tracker in list(TRACKERS):
+        for tracker in account.trackers:
             tracker.end(ended[0] if ended else None)
 
 
@@ -244,6 +244,7 @@ def _watch(
         account.begun, account.records = events, records
         for tracker in TRACKERS:
             tracker.begin(prepared.settings.as_config(), directory or Path(), events)
+            account.trackers = [*account.trackers, tracker]
             if not events:
                 tracker.record(records[0])
         if events:
@@ -258,7 +259,7 @@ def _watch(
         viewer.events(events.size)
 
     def recorded(record: Record) -> None:
-        for tracker in TRACKERS if record.event > account.begun else ():
+        for tracker in account.trackers if record.event > account.begun else ():
             tracker.record(record)
         viewer.record(record)
 

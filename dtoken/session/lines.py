@@ -7,6 +7,7 @@ from typing import Any
 from dtoken.config.values import defaults, show
 from dtoken.engine.loop.recorder import Record
 from dtoken.engine.loop.run import FLOOR
+from dtoken.engine.loop.settings import Recording
 from dtoken.session.advice import advice, layout_of, what_bounds
 from dtoken.session.duration import WORTH_SAYING, longest, stop_named
 from dtoken.session.labels import HEADINGS
@@ -60,7 +61,8 @@ def _data(prepared: Prepared) -> str:
 
 def _problem(prepared: Prepared) -> str:
     problem, best = prepared.settings.problem, prepared.experiment.optimum
-    return f"{problem.loss}  sigma {problem.sigma:g}   F* {best.objective:.6g}, known to within {best.error:.1g}"
+    words = f"{problem.loss}  sigma {problem.sigma:g}" + ("  intercept" if problem.intercept else "")
+    return f"{words}   F* {best.objective:.6g}, known to within {best.error:.1g}"
 
 
 def where(record: Record, events: int | None = None) -> str:
@@ -141,9 +143,11 @@ def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
 def closing(result: Result) -> list[str]:
     """The table of accuracies, the rates, and what else there is to say."""
     summary = result.summary
+    asked, end = summary["config"]["stop"]["suboptimality"], summary["end"]
     rows = [
         (f"to {accuracy}", *amounts(taken["stays_below"], TABLE), *amounts(taken["reached"], ["jumps"]))
         for accuracy, taken in summary["to_accuracy"].items()
+        if taken["reached"] or float(accuracy) >= _finest(summary["config"])
     ]
     lines = aligned([("", *headings(TABLE), FIRST), *rows])
     rates = [
@@ -155,7 +159,6 @@ def closing(result: Result) -> list[str]:
     lines.append(_measured_times(summary))
     lines.append(_ways(summary.get("engine") or {}))
     lines.append(_tested(summary["end"] or {}))
-    asked, end = summary["config"]["stop"]["suboptimality"], summary["end"]
     if summary.get("stopped") == FLOOR:
         lines.append(
             f"stopped after {end['passes']:.4g} passes, where float64 ends: F - F* is {end['suboptimality']:.2g}, and "
@@ -165,6 +168,12 @@ def closing(result: Result) -> list[str]:
         reached = f"{end['suboptimality']:.2g} after {end['passes']:.4g} passes"
         lines.append(f"stopped before stop.suboptimality={asked:g}: {reached}; a later stop continues this run")
     return [line for line in lines if line]
+
+
+def _finest(config: Mapping[str, Any]) -> float:
+    """The finest accuracy that was asked for: below ``stop.suboptimality`` only those that the user named."""
+    named = tuple(config["record"]["accuracies"]) != Recording().accuracies
+    return 0.0 if named else config["stop"]["suboptimality"] or 0.0
 
 
 def _tested(end: Mapping[str, Any]) -> str:

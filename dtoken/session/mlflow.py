@@ -1,10 +1,13 @@
 """Runs in MLflow: ``+hydra.callbacks.mlflow._target_=dtoken.session.mlflow.MLflow`` (needs ``dtoken[mlflow]``)."""
 
+import os
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dtoken.config.settings import flat
 from dtoken.engine.loop.recorder import Record
+from dtoken.errors import InputError
 from dtoken.session.tracking import Tracker, job_name
 
 if TYPE_CHECKING:
@@ -22,18 +25,23 @@ class MLflow(Tracker):
     Parameters
     ----------
     uri
-        Where MLflow keeps its runs: a folder, a database or a server; None: as ``MLFLOW_TRACKING_URI`` says.
+        Where MLflow keeps its runs: a folder, a database or a server; None: as ``MLFLOW_TRACKING_URI`` says. For a
+        folder, MLflow wants ``MLFLOW_ALLOW_FILE_STORE=true``, which is set here: who names one means it.
     experiment
         The experiment in which the runs lie.
     """
 
     def __init__(self, uri: str | None = None, experiment: str = "dtoken") -> None:
+        if find_spec("mlflow") is None:
+            raise InputError("the tracker of MLflow needs mlflow-skinny; install it, or dtoken with its extra [mlflow]")
         self._uri, self._experiment = uri, experiment
         self._client: MlflowClient | None = None
         self._run = ""
 
     def begin(self, config: dict[str, Any], directory: Path, events: int) -> None:
         """Start a run with all settings as parameters."""
+        if self._uri is not None and (self._uri.startswith("file:") or "://" not in self._uri):
+            os.environ.setdefault("MLFLOW_ALLOW_FILE_STORE", "true")
         from mlflow import MlflowClient
         from mlflow.entities import Param
 

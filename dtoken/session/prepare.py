@@ -16,6 +16,7 @@ from dtoken.data.store import ShardStore
 from dtoken.data.svmlight import Svmlight
 from dtoken.data.wrapped import Split
 from dtoken.engine.events.executor import executor
+from dtoken.engine.loop.accuracy import measurable
 from dtoken.engine.loop.experiment import Experiment, prepare, with_p_comm, with_seed
 from dtoken.engine.loop.prediction import Prediction, predict
 from dtoken.engine.timing import Choice
@@ -61,7 +62,7 @@ class Prepared:
     @property
     def notes(self) -> tuple[str, ...]:
         """What the user should know before the run starts, in sentences."""
-        return (*self.experiment.notes, *_of_one_class(self.store))
+        return (*self.experiment.notes, *_of_one_class(self.store), *_too_fine(self))
 
 
 def _of_one_class(store: ShardStore) -> tuple[str, ...]:
@@ -79,6 +80,17 @@ def _of_one_class(store: ShardStore) -> tuple[str, ...]:
     if meta.partition.get("kind") == "contiguous":
         text += ", as where rows are sorted by their labels; partition.kind=shuffled mixes them"
     return (text,)
+
+
+def _too_fine(prepared: Prepared) -> tuple[str, ...]:
+    """What to say of an accuracy that cannot be measured."""
+    accuracy, best = prepared.settings.stop.suboptimality, prepared.experiment.optimum.objective
+    if accuracy is None or measurable(accuracy, best):
+        return ()
+    return (
+        f"stop.suboptimality={accuracy:g} is below what float64 can tell of F* {best:.6g}; the run stops where float64 "
+        "ends, or at another stop",
+    )
 
 
 def check_run(settings: Settings) -> Walk:

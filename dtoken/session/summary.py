@@ -9,7 +9,7 @@ import numpy as np
 from dtoken.engine.loop.accuracy import ROUNDING, crossing
 from dtoken.engine.loop.experiment import Experiment
 from dtoken.engine.loop.prediction import Prediction
-from dtoken.engine.loop.recorder import Record
+from dtoken.engine.loop.recorder import Record, optimum_of
 from dtoken.graph.walks import in_words
 
 SPECTRUM_NODES = 500  # nodes up to which the spectral gap is quick to compute
@@ -61,10 +61,10 @@ def to_accuracy(records: Sequence[Record], accuracies: Sequence[float]) -> dict[
     >>> taken["0.2"]["reached"]["jumps"], taken["0.2"]["stays_below"]["jumps"], taken["0.0001"]
     (2, 6, {'reached': None, 'stays_below': None})
     """
-    gaps = [record.suboptimality for record in records]
+    gaps, best = [record.suboptimality for record in records], optimum_of(records)
     found = {}
     for accuracy in accuracies:
-        where = crossing(gaps, accuracy)._asdict()
+        where = crossing(gaps, accuracy, best)._asdict()
         found[f"{accuracy:g}"] = {name: None if at is None else _taken(records[at]) for name, at in where.items()}
     return found
 

@@ -41,7 +41,11 @@ def _moment(value: Any) -> bool:
 
 
 def _constants(value: Any) -> bool:
-    return _object(value) and all(each is None or _number(each) or _numbers(each) for each in value.values())
+    return _object(value) and all(map(_constant, value.values()))
+
+
+def _constant(value: Any) -> bool:
+    return value is None or isinstance(value, bool | str) or _number(value) or _numbers(value)
 
 
 def _command(value: Any) -> bool:

@@ -53,6 +53,9 @@ REFUSED = {
     "-m graph=[ring,path]": f"{NONE_STARTED} graph=[ring,path]: graph=[ring,path] {SEVERAL} graph=ring, ",
     "data=svmlight data.path=a(1).svm": "data.path=a(1).svm cannot be understood; to take the value as it is, write "
     "\"data.path='a(1).svm'\".",
+    "-m hydra/sweeper=dask_optuna hydra.sweeper.sampler._target_=optuna.nosuch seed=0,1": "hydra/sweeper=dask_optuna "
+    "needs Optuna 4 or later; install it, or dtoken with its extra [optuna].",
+    "data=file": "data=file is a file, not a source of data; write data=svmlight data.path=file.",
     "hydra.job.chdir=true": CHDIR,
     "-m hydra.job.chdir=true": f"{NONE_STARTED}: {CHDIR}",
     "hydra.run.dir=file/below": NOT_WRITTEN,
@@ -244,6 +247,22 @@ def test_a_run_that_cannot_get_closer_stops_and_says_so(dtoken: Dtoken) -> None:
     assert min(last) >= min(each.distance for each in found.records)
     assert "where float64 ends" in said.out
     assert dtoken(*words, "stop.passes=1e7").out == "This run is done already; it cannot get closer.\nrun\n"
+
+
+def test_an_accuracy_that_cannot_be_measured_is_never_reached(dtoken: Dtoken) -> None:
+    said = dtoken("stop.passes=1e6", "stop.suboptimality=1e-18", "hydra.run.dir=run")
+    assert said.err.startswith("stop.suboptimality=1e-18 is below what float64 can tell of F* ")
+    assert said.err.count("\n") == 1
+    found = package.Result.load("run")
+    assert found.summary["stopped"] == "float64"
+    assert found.to_accuracy(1e-18) == {"reached": None, "stays_below": None}
+    assert found.to_accuracy(1e-12)["stays_below"] is not None
+
+
+def test_the_table_has_no_rows_for_what_was_not_asked(dtoken: Dtoken) -> None:
+    said = dtoken("stop.suboptimality=1e-2", "stop.passes=100")
+    assert "to 0.01" in said.out
+    assert "to 1e-08" not in said.out
 
 
 @pytest.mark.parametrize("name", ["passes", "jumps", "events", "suboptimality"])

@@ -1,6 +1,7 @@
 """What every registered method promises, whatever it does inside."""
 
 import dataclasses
+import json
 import re
 from collections.abc import Iterator
 from itertools import islice
@@ -10,6 +11,7 @@ import numpy as np
 import pytest
 from distributed import Client
 
+from dtoken import run
 from dtoken.algorithms import METHODS, method_class
 from dtoken.algorithms.contract import Method
 from dtoken.engine.loop.experiment import prepare
@@ -19,10 +21,12 @@ from dtoken.problem.finite_sum import FiniteSum
 from dtoken.problem.losses import get_loss
 from dtoken.schedule.clock import TimeModel
 from dtoken.schedule.stream import start_at
+from dtoken.sweep.damage import is_whole
 from dtoken.testing import check_method
 from hydra_dask.cluster import LocalWorkers
 from tests.engine.small import Setup, setup, small_shards, solve
 
+PROBLEM = {"kind": "synthetic", "rows": 30, "features": 3}
 LOGISTIC, REGRESSION = small_shards(seed=11), small_shards(seed=12, classes=False)
 
 
@@ -49,6 +53,12 @@ def client() -> Iterator[Client]:
 def make_setup(name: str, loss: str = "logistic", graph: str = "complete", kind: str = "simple") -> Setup:
     shards = LOGISTIC if loss == "logistic" else REGRESSION
     return setup(shards, make(name), loss=loss, sigma=0.2, graph=graph, kind=kind)
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_a_report_takes_its_summary(name: str) -> None:
+    result = run(PROBLEM, 3, {"_target_": name}, sigma=0.2, stop={"events": 3})
+    assert is_whole(json.loads(json.dumps(result.summary)))
 
 
 @pytest.mark.parametrize("name", METHODS)

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import dask.array as da
@@ -23,6 +24,7 @@ from dtoken.errors import InputError
 rng = np.random.default_rng(5)
 X = rng.normal(size=(30, 4)) * (rng.random((30, 4)) < 0.6)
 y = np.where(X @ [1.0, -2.0, 0.5, 1.0] + 0.3 * rng.normal(size=30) > 0, 1, 0)
+dask_frame = SimpleNamespace(to_dask_array=None, columns=["a"])  # what is looked at of one
 frame = pd.DataFrame(X, columns=list("abcd"), index=np.arange(30)[::-1])
 
 
@@ -122,7 +124,7 @@ def test_a_column_that_holds_the_nodes(tmp_path: Path) -> None:
     ("column", "nodes", "words"),
     [
         (2, 2, "2 of row 2 is not the number of one of 2 nodes; number them 0 to 1"),
-        (2, 4, "node 3 has no rows by partition.column=2; use fewer nodes"),
+        (2, 4, "node 3 of 4 has no rows by partition.column=2; use another nodes=N, and number them without gaps"),
         (0, 3, "of row 0 is not the number of one of 3 nodes"),
         (9, 3, "partition.column=9, but features are numbered 0 to 4"),
     ],
@@ -147,12 +149,16 @@ BAD: dict[str, tuple[dict[str, Any], str]] = {
     "objects": ({"data": ([[1, None], ["a", 2]], [0, 1])}, "X cannot be read as an array of numbers"),
     "complex": ({"data": (X + 1j, y)}, "X holds complex128 instead of numbers"),
     "no column": ({"data": (frame, "label")}, "y='label' is no column of X; it has a, b, c, d"),
+    "dask frame": ({"data": (dask_frame, "a")}, "y='a' names a column of a dask data frame; give arrays: frame.drop"),
     "no frame": ({"data": (X, "label")}, "y='label' names a column, but X is no data frame"),
     "unknown chunks": ({"data": (da.from_array(X)[da.from_array(y) > 0], y)}, "call X.compute_chunk_sizes"),
     "three parts": ({"data": (X, y, y)}, r"data has 3 parts; give \(X, y\)"),
     "no data": ({"data": None}, r"data is a NoneType; give \(X, y\)"),
     "a key": ({"data": {"X": X, "y": y, "label": "real"}}, "Did you mean data.labels"),
-    "classes": ({"data": (X, np.arange(30))}, "logistic needs two classes, but the labels of .* are real numbers"),
+    "classes": (
+        {"data": (X, np.arange(30))},
+        "logistic needs two classes, but the labels of .* are numbers, or more than two",
+    ),
     "one class": ({"data": (X, np.ones(30))}, "arrays has only one class"),
     "few rows": ({"data": (X[:3], y[:3])}, "nodes=8 but the dataset has only 3 rows"),
     "graph": ({"data": (X, y), "graph": nx.path_graph(3), "nodes": 5}, "nodes=5 but the graph has 3 nodes"),

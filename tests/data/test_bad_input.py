@@ -43,7 +43,8 @@ LINES = {
     b"nan 1:1": "label 'nan' is not a finite number",
     b"inf 1:1": "label 'inf' is not a finite number",
     b"1e999 1:1": "label '1e999' is not a finite number",
-    b"1,2 1:1": "label '1,2' is not a finite number",
+    b"1,2 1:1": "label '1,2' is not a finite number; a table with commas is read by pandas, from Python: "
+    "data=(frame, LABEL)",
     b"1:1 2:1": "label '1:1' is not a finite number",
     b"1 3:1 2:1": "index 2 follows index 3; indices of a row must increase",
     b"1 3:1 3:1": "index 3 appears twice in a row",

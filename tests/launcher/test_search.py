@@ -1,6 +1,7 @@
 """``hydra/sweeper=dask_optuna``: no worker waits for another one's job, and a study goes on where it was."""
 
 import json
+import queue
 import random
 import subprocess
 import sys
@@ -65,9 +66,9 @@ class Simulated:
         return first
 
     def get_nowait(self) -> Future:
-        import queue
-
-        raise queue.Empty
+        if all(future.end > self.now for future in self.running):
+            raise queue.Empty
+        return self.get(0.0)
 
 
 def test_workers_are_busy_with_unequal_jobs(tmp_path: Path) -> None:
@@ -83,6 +84,15 @@ def test_workers_are_busy_with_unequal_jobs(tmp_path: Path) -> None:
     assert sum(seconds) / (WORKERS * cluster.now) >= 0.95
     batches = [seconds[first : first + WORKERS] for first in range(0, len(seconds), WORKERS)]
     assert sum(seconds) / (WORKERS * sum(map(max, batches))) < 0.5  # what a sweeper with batches would come to
+
+
+def test_a_search_goes_on_when_all_its_jobs_end_at_once(tmp_path: Path) -> None:
+    cluster: Any = Simulated([1.0] * 30)
+    jobs = (Job(str(number), number, str(number), []) for number in range(30))
+    pool = Pool(cluster, "token", tmp_path, Rules(), dict.fromkeys(range(30), b""), lambda _: None)
+    pool._events = cluster
+    pool.run([], lambda: next(jobs, None))
+    assert len(pool.returned) == 30
 
 
 @pytest.fixture

@@ -7,9 +7,10 @@ from typing import Any
 import pytest
 
 import dtoken
+from dtoken.errors import InputError
 from dtoken.session.mlflow import MLflow
 from dtoken.session.objective import objective
-from dtoken.session.tracking import TRACKERS, JsonLines
+from dtoken.session.tracking import TRACKERS, JsonLines, Tracker
 
 PROBLEM: dict[str, Any] = {"data": {"kind": "synthetic", "rows": 60, "features": 4}, "nodes": 4, "sigma": 0.1}
 
@@ -33,7 +34,8 @@ def test_a_stream_has_every_record_and_the_end(tmp_path: Path) -> None:
 def test_runs_lie_in_a_file_store_of_mlflow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from mlflow import MlflowClient
 
-    monkeypatch.setenv("MLFLOW_ALLOW_FILE_STORE", "true")
+    monkeypatch.setenv("MLFLOW_ALLOW_FILE_STORE", "")
+    monkeypatch.delenv("MLFLOW_ALLOW_FILE_STORE")  # the tracker sets it; monkeypatch takes that back
     place = (tmp_path / "mlruns").as_uri()
     tracker = MLflow(place, "mine")
     tracker.on_job_start()
@@ -48,6 +50,32 @@ def test_runs_lie_in_a_file_store_of_mlflow(tmp_path: Path, monkeypatch: pytest.
     logged = client.get_metric_history(run.info.run_id, "suboptimality")
     assert [(each.step, each.value) for each in logged] == [(r.event, r.suboptimality) for r in result.records]
     assert run.data.metrics["jumps to 0.001"] == objective("jumps to 1e-3", result)
+
+
+def test_a_tracker_that_cannot_begin_hides_nothing() -> None:
+    told = []
+
+    class Broken(Tracker):
+        def begin(self, *_: Any) -> None:
+            raise OSError("no server there")
+
+        def end(self, result: Any) -> None:
+            told.append(result)
+
+    tracker = Broken()
+    tracker.on_job_start()
+    try:
+        with pytest.raises(OSError, match="no server there"):
+            dtoken.run(**PROBLEM, stop={"passes": 1})
+    finally:
+        tracker.on_job_end()
+    assert not told
+
+
+def test_mlflow_that_is_not_installed_is_said_before_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("dtoken.session.mlflow.find_spec", lambda _: None)
+    with pytest.raises(InputError, match=r"needs mlflow-skinny; install it, or dtoken with its extra \[mlflow\]"):
+        MLflow("mlruns")
 
 
 def test_what_a_run_returns() -> None:

@@ -23,10 +23,22 @@ class Crossing(NamedTuple):
     stays_below: int | None  # from here to the end, all are at or below it
 
 
-def crossing(suboptimalities: ArrayLike, accuracy: float) -> Crossing:
+def measurable(accuracy: float, optimum: float) -> bool:
+    """Whether F - F* can be told to be at most ``accuracy``: float64 has no numbers between F* and F* (1 + epsilon).
+
+    Examples
+    --------
+    >>> measurable(1e-15, 2.5), measurable(1e-18, 2.5)
+    (True, False)
+    """
+    return accuracy >= sys.float_info.epsilon * abs(optimum)
+
+
+def crossing(suboptimalities: ArrayLike, accuracy: float, optimum: float = 0.0) -> Crossing:
     """Where a run came to ``accuracy``; a start that is below it by chance and rises has not reached it.
 
-    A run that is below it from its start to its end came there at its start.
+    A run that is below it from its start to its end came there at its start. None comes to an accuracy that cannot be
+    told from 0 beside the ``optimum`` F*.
 
     Examples
     --------
@@ -34,7 +46,11 @@ def crossing(suboptimalities: ArrayLike, accuracy: float) -> Crossing:
     Crossing(reached=1, stays_below=3)
     >>> crossing([0.1, 600.0, 0.2, 3.0], 1.0)
     Crossing(reached=2, stays_below=None)
+    >>> crossing([3.0, 0.0, 0.0], 1e-18, 2.5)
+    Crossing(reached=None, stays_below=None)
     """
+    if not measurable(accuracy, optimum):
+        return Crossing(None, None)
     above = ~(np.asarray(suboptimalities, dtype=np.float64) <= accuracy)  # what is no number is above
     if not above.any():
         return Crossing(0, 0) if above.size else Crossing(None, None)
@@ -43,8 +59,8 @@ def crossing(suboptimalities: ArrayLike, accuracy: float) -> Crossing:
     return Crossing(int(dips[0]) + 1 if dips.size else None, after if after < above.size else None)
 
 
-def settled(suboptimalities: Sequence[float], accuracy: float, patience: int) -> bool:
-    """Whether the last ``patience`` record points are all at or below ``accuracy``.
+def settled(suboptimalities: Sequence[float], accuracy: float, patience: int, optimum: float = 0.0) -> bool:
+    """Whether the last ``patience`` record points are all at or below ``accuracy``, as far as that can be told.
 
     Examples
     --------
@@ -52,7 +68,7 @@ def settled(suboptimalities: Sequence[float], accuracy: float, patience: int) ->
     (True, False)
     """
     last = suboptimalities[-patience:]
-    return len(last) == patience and all(value <= accuracy for value in last)
+    return len(last) == patience and all(value <= accuracy for value in last) and measurable(accuracy, optimum)
 
 
 def exhausted(

@@ -50,6 +50,11 @@ def columns_of(records: Sequence[Record]) -> tuple[str, ...]:
     return (*COLUMNS, *(name for name in TEST if records and getattr(records[0], name) is not None))
 
 
+def optimum_of(records: Sequence[Record]) -> float:
+    """F*, by what was measured first; 0 where nothing was."""
+    return records[0].objective - records[0].suboptimality if records else 0.0
+
+
 class Measurement(NamedTuple):
     """What engines measure. Sums over nodes are left to the caller, so that they do not depend on who hosts what."""
 

@@ -14,7 +14,7 @@ from dtoken.engine.loop.engine import Engine
 from dtoken.engine.loop.experiment import Experiment
 from dtoken.engine.loop.interruption import Cut, put_off
 from dtoken.engine.loop.keeping import FIRST, Keeper, Pace, Stopwatch
-from dtoken.engine.loop.recorder import Record, record
+from dtoken.engine.loop.recorder import Record, optimum_of, record
 from dtoken.engine.loop.settings import NO_CHECKPOINTS, Checkpointing, Recording, Stop
 from dtoken.errors import InputError
 from dtoken.problem.kernels import squared_norm
@@ -301,7 +301,8 @@ def is_accurate(records: list[Record], stop: Stop, recording: Recording, rows: i
 
 def _is_accurate(kept: list[Record], stop: Stop) -> bool:
     assert stop.suboptimality is not None
-    return settled([record.suboptimality for record in kept[-stop.patience :]], stop.suboptimality, stop.patience)
+    last = kept[-stop.patience :]
+    return settled([each.suboptimality for each in last], stop.suboptimality, stop.patience, optimum_of(last))
 
 
 def _divergence(experiment: Experiment, records: list[Record]) -> str | None:

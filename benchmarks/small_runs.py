@@ -29,7 +29,7 @@ COMMON = [
     f"data.path={ROOT}/dtoken/data/embedded/tiny.svm.xz",
     "partition.kind=shuffled",
 ]
-MANY = ["algorithm=tvr", "graph=complete,ring", "stop.suboptimality=null", "stop.passes=200", "record.every_passes=5"]
+MANY = ["algorithm=tvr", "graph=complete,ring", "stop.suboptimality=null", "stop.passes=280", "record.every_passes=7"]
 WARM = 4  # runs that load kernels and modules first
 
 # what is told apart: functions by where they are looked up
@@ -105,7 +105,7 @@ def parts_of_a_run(folder: Path, words: Sequence[str], runs: int) -> dict[str, f
             job.status = _worker.run_task(token, _worker.Task(manifest.directory, *names, None)).status
         return {}
 
-    patches = [patch.object(_sweep.Sweep, "_run_on_cluster", in_this_process)]
+    patches = [patch.object(_sweep.Sweep, "_run_on_cluster", in_this_process), patch("hydra_dask.worker.get_worker")]
     for part, names in PARTS.items():
         patches += [patch(name, clock.timed(part, get_object(name))) for name in names]
     command = ["-m", *words, f"seed=range({(runs + WARM) // 2})", f"hydra.sweep.dir={folder}/parts", "engine.threads=1"]

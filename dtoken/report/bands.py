@@ -86,16 +86,16 @@ def at_points(table: "pd.DataFrame", axis: str, measure: str, x: Vector, stays: 
 
     Outside it is NaN, or if it ``stays``, beyond its end its last value.
     """
-    last = ~table[axis].duplicated(keep="last").to_numpy()  # of several records at one place, the latest
-    at = table[axis].to_numpy(np.float64)[last]
-    values = table[measure].to_numpy(np.float64)[last]
+    at, values = table[axis].to_numpy(np.float64), table[measure].to_numpy(np.float64)
+    end, last = at[-1], np.append(at[1:] != at[:-1], True)  # of several records at one place, the latest
+    at, values = at[last], values[last]
     if measure not in LINEAR:
         positive = values > 0  # rounding may put the end below the optimum
         at, values = at[positive], np.log10(values[positive])
     if not len(at):
         return np.full(len(x), np.nan)
     found = np.asarray(np.interp(x, at, values, left=np.nan, right=np.nan))
-    return np.where(x > float(table[axis].iloc[-1]), values[-1], found) if stays else found
+    return np.where(x > end, values[-1], found) if stays else found
 
 
 def thin(table: "pd.DataFrame", axis: str, points: int) -> Vector:

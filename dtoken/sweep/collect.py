@@ -227,7 +227,8 @@ def _read(trajectory: Path, columns: Sequence[str]) -> Any:
     import pyarrow.parquet as pq
 
     with pq.ParquetFile(trajectory) as file:
-        return file.read([name for name in columns if name in file.schema_arrow.names])
+        there = file.schema_arrow.names
+        return file.read([name for name in columns if name in there])
 
 
 def _schema(kinds: Mapping[str, type], columns: Sequence[str]) -> Any:

@@ -19,6 +19,7 @@ from dtoken.data.files import ATTEMPTS, pause, reason
 from dtoken.data.meta import CHECKSUMS, ROOT, attributes_of, read_root
 from dtoken.data.store import ShardStore
 from dtoken.errors import InputError, RunError
+from hydra_dask.durable import write_complete
 
 
 def is_remote(location: str | os.PathLike[str] | None) -> bool:
@@ -157,12 +158,8 @@ def fetch(url: str) -> bytes | None:
 
 def _keep(file: Path, content: bytes) -> None:
     """Write a file that is complete or absent, whoever else does the same."""
-    partial = file.with_name(f".{file.name}.{os.getpid()}.partial")
     try:
         file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        partial.write_bytes(content)
-        partial.replace(file)
+        write_complete(file, lambda stream: stream.write(content), durable=False)
     except OSError as error:
-        with suppress(OSError):
-            partial.unlink()
         raise RunError(f"{file} cannot be written: {reason(error)}; set data.scratch to another folder") from None

@@ -29,6 +29,7 @@ from hydra_dask.durable import sync_file, sync_folder, write_complete
 NAME = "events.parquet"
 GROUP = 1 << 17  # events of a row group
 METADATA = b"dtoken"
+FORMAT: dict[str, Any] = {"compression": "zstd", "write_page_checksum": True}
 SCHEMA = pa.schema(
     [
         ("kind", pa.dictionary(pa.int8(), pa.string())),
@@ -88,7 +89,7 @@ class LogWriter:
     def add(self, events: Events) -> None:
         """These events happened."""
         if self._writer is None:
-            self._writer = pq.ParquetWriter(self._parts / "current", self._schema, compression="zstd")
+            self._writer = pq.ParquetWriter(self._parts / "current", self._schema, **FORMAT)
             self._first = self._written
         self._waiting.append(_table(events, self._resolve(events), self._continuized, self._schema))
         self._written += events.size
@@ -123,7 +124,7 @@ class LogWriter:
         """One file of even row groups from several, with their first ``events`` events."""
 
         def write(file: BinaryIO) -> None:
-            with pq.ParquetWriter(file, self._schema, compression="zstd") as writer:
+            with pq.ParquetWriter(file, self._schema, **FORMAT) as writer:
                 for table in even_tables(sources, GROUP, 0, events):
                     writer.write_table(table.replace_schema_metadata(self._schema.metadata))
 
@@ -144,7 +145,7 @@ def even_tables(files: list[Path], size: int, first: int, last: int) -> Iterator
     waiting: list[pa.Table] = []
     rows, skip, left = 0, first, last - first
     for file in files:
-        with pq.ParquetFile(file) as parquet:
+        with pq.ParquetFile(file, page_checksum_verification=True) as parquet:
             for group in range(parquet.num_row_groups):
                 here = parquet.metadata.row_group(group).num_rows
                 if skip >= here:

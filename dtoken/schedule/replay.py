@@ -130,7 +130,7 @@ def open_log(path: Path, law: Law, rows: Sequence[int], kinds: Collection[int], 
     log = Replayed(path, size, law, start, facts.get("p_comm"), facts.get("seed"))
     sizes, positions = np.asarray(rows), start.copy()
     done = 0
-    for table in even_tables([path], SEGMENT_STEPS, 0, size):
+    for table in _readable(name, even_tables([path], SEGMENT_STEPS, 0, size)):
         found = _columns(table)
         fault = _fault(found, law, sizes, kinds, block_rows)
         if fault is not None:
@@ -142,6 +142,14 @@ def open_log(path: Path, law: Law, rows: Sequence[int], kinds: Collection[int], 
             )
         done += len(found["kind"])
     return log
+
+
+def _readable(name: str, tables: Iterator[pa.Table]) -> Iterator[pa.Table]:
+    """The tables of a log; InputError: they do not have their checksums."""
+    try:
+        yield from tables
+    except (OSError, pa.ArrowException) as error:
+        raise InputError(f"{name} is damaged ({error}); record it again") from None
 
 
 def _apart(columns: dict[str, NDArray[Any]], positions: NDArray[np.int64]) -> int | None:

@@ -214,6 +214,23 @@ def test_what_is_not_parquet_is_refused(tmp_path: Path) -> None:
         run(tmp_path / "b", replay=tmp_path / "log")
 
 
+def test_a_log_with_a_changed_byte_is_refused_or_is_the_same(tmp_path: Path) -> None:
+    expected = run(tmp_path / "a")
+    log = (tmp_path / "a/events.parquet").read_bytes()
+    rng, refused = np.random.default_rng(0), 0
+    for trial, place in enumerate(rng.integers(0, len(log), 60).tolist()):
+        changed = bytearray(log)
+        changed[place] ^= 1 << int(rng.integers(8))
+        (tmp_path / "log").write_bytes(changed)
+        try:
+            found = run(tmp_path / f"b{trial}", replay=tmp_path / "log", record={"events": False})
+        except InputError:
+            refused += 1
+        else:
+            assert found.tokens.tobytes() == expected.tokens.tobytes()
+    assert refused > 30
+
+
 def test_a_log_that_lost_its_parts_is_noticed(tmp_path: Path) -> None:
     writer = LogWriter(tmp_path, {}, lambda events: np.empty(0, np.int64), continuized=False)
     with pytest.raises(RunError, match="ends at event 0, its checkpoint at 10; delete both"):

@@ -14,8 +14,9 @@ class DaskLauncherConf:
     # file), or jobs of a batch system: slurm, pbs, lsf, sge, htcondor, oar
     cluster: str = "local"
 
-    # How many workers; each runs one job at a time. null: one per processor on this machine, two batch jobs
-    workers: int | None = None
+    # How many workers; each runs one job at a time. null: one per processor on this machine, two batch jobs. Batch jobs
+    # as 2..16: two at first, more as they start and jobs are left. There are never more than jobs are left
+    workers: Any = None
 
     # Memory of each worker, as 4GB; a job that needs more is stopped and fails. null: its share of the machine
     memory_limit: str | None = None
@@ -26,6 +27,9 @@ class DaskLauncherConf:
     walltime: str | None = None
     queue: str | None = None
     account: str | None = None
+
+    # What is true of jobs that use other workers than their own, as engine.kind=dask; then no worker is released early
+    spread: list[str] = field(default_factory=list)
 
     # Seconds after which a job is stopped and has failed. null: never
     timeout: float | None = None

@@ -64,6 +64,11 @@ def with_logs(cluster: Cluster, directory: Path) -> Cluster:
     return replace(cluster, logs=directory / LOGS) if isinstance(cluster, Jobs) and cluster.logs is None else cluster
 
 
+def for_runs(cluster: Cluster, runs: int) -> Cluster:
+    """The cluster, with no more batch jobs than there are runs for their workers."""
+    return cluster.for_runs(runs) if isinstance(cluster, Jobs) else cluster
+
+
 def waits(cluster: Cluster) -> bool:
     """Whether workers may come late, from the queue of a batch system."""
     return not isinstance(cluster, LocalWorkers | Scheduler)

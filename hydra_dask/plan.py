@@ -4,11 +4,11 @@ import os
 import sys
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from omegaconf import DictConfig
+from omegaconf import DictConfig, OmegaConf
 
 from hydra_dask.compose import Compositions, packed
 from hydra_dask.identity import folder_of, give_number, identity, not_swept
@@ -34,6 +34,7 @@ class Plan:
     configs: dict[int, bytes]  # of those, by index; forgotten when a job is over
     alike: dict[Any, list[int]]  # indices of those, by what the application's check said of them
     wrong: list[tuple[Job, Exception]]  # those that the check refused
+    spread: list[str] = field(default_factory=list)  # which conditions of spreading hold for any of them
 
 
 def open_manifest(directory: Path, resume: bool) -> Manifest:
@@ -55,9 +56,11 @@ def discard_records(directory: Path) -> None:
 class Planner:
     """Finds the job and the folder of each point of a batch."""
 
-    def __init__(self, manifest: Manifest, sweep_dir: str, resume: bool, ignore: Sequence[str]) -> None:
+    def __init__(
+        self, manifest: Manifest, sweep_dir: str, resume: bool, ignore: Sequence[str], spread: Sequence[str] = ()
+    ) -> None:
         self._manifest, self._sweep_dir = manifest, sweep_dir
-        self._resume, self._ignore = resume, ignore
+        self._resume, self._ignore, self._spread = resume, ignore, spread
         self._known: dict[str, list[Job]] = defaultdict(list)
         for job in manifest.jobs if resume else ():
             self._known[job.id].append(job)
@@ -84,12 +87,18 @@ class Planner:
             job.status, job.error = WAITING, None
             plan.todo.append(job)
             plan.configs[job.index] = packed(config)
+            plan.spread.extend(self.spread_of(config))
             try:
                 kind = job.index if check is None else check(config)
                 plan.alike.setdefault(kind, []).append(job.index)
             except Exception as error:
                 plan.wrong.append((job, error))
         return plan
+
+    def spread_of(self, config: DictConfig) -> list[str]:
+        """The conditions, as ``engine.kind=dask``, that hold for a job and say that it uses workers beside its own."""
+        pairs = ((condition, *condition.split("=", 1)) for condition in self._spread)
+        return [condition for condition, key, value in pairs if str(OmegaConf.select(config, key)) == value]
 
     def _find(self, id: str, config: DictConfig, number: int) -> Job:
         if self._known[id]:

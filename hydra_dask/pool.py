@@ -8,7 +8,7 @@ import pickle
 import queue
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -80,6 +80,8 @@ class Pool:
         Says why there will be no workers, once that is certain.
     fate
         Of a cluster whose workers are batch jobs: how the job of a worker ended, in the system's words; None: it lives.
+    demand
+        Told how many workers are needed, and the addresses of those that are not; None: nobody cares.
     note
         Told what a user should know.
     """
@@ -92,6 +94,7 @@ class Pool:
     changed: Callable[[Job | None], None]
     trouble: Callable[[], str | None] = lambda: None
     fate: Callable[[str], str | None] | None = None
+    demand: Callable[[int | None, Collection[str]], None] | None = None
     note: Callable[[str], None] = lambda _: None
     returned: dict[int, Outcome] = field(default_factory=dict)
     _fresh: deque[Job] = field(default_factory=deque)
@@ -101,6 +104,7 @@ class Pool:
     _unclear: list[_Unclear] = field(default_factory=list)
     _events: "queue.SimpleQueue[Future[Outcome]]" = field(default_factory=queue.SimpleQueue)
     _more: Callable[[], Job | None] = lambda: None
+    _exhausted: bool = False  # there will be no more
     _stopped: bool = False
     _idle_since: float = 0.0
     _looked: float = 0.0
@@ -109,13 +113,13 @@ class Pool:
     _dead: set[str] = field(default_factory=set)  # were stopped, but the scheduler may not know yet
     deaths: Deaths = field(default_factory=Deaths)
 
-    def run(self, jobs: Sequence[Job], more: Callable[[], Job | None] = lambda: None) -> None:
+    def run(self, jobs: Sequence[Job], more: Callable[[], Job | None] | None = None) -> None:
         """Run ``jobs`` to their end; their ``status`` and ``error`` say how it was.
 
         ``more`` gives another job whenever a worker has none, None at the end: who decides by what is known then.
         """
         self._fresh.extend(jobs)
-        self._more = more
+        self._more, self._exhausted = more or (lambda: None), more is None
         self._refill()
         self._idle_since = time.monotonic()
         with self.deaths:
@@ -134,8 +138,12 @@ class Pool:
                     self.changed(None)
 
     def _refill(self) -> None:
-        if not self._fresh and (job := self._more()) is not None:
+        if self._fresh or self._exhausted:
+            return
+        if (job := self._more()) is not None:
             self._fresh.append(job)
+        else:
+            self._exhausted = True
 
     def _hand_out(self) -> None:
         if self._stopped:
@@ -338,12 +346,26 @@ class Pool:
         for entry in list(self._running.values()):
             if limit is not None and self._looked - entry.since > limit + GRACE_SECONDS:
                 self._end_by_force(entry)
+        self._tell_demand()
         if self._workers:
             self._idle_since = self._looked
         elif self._looked - self._idle_since > self.rules.patience:
             raise NoWorkers(f"there was no worker for {self.rules.patience:.0f} seconds; the sweep cannot go on")
         elif (reason := self.trouble()) is not None:
             raise NoWorkers(f"there will be no workers: {reason}")
+
+    def _tell_demand(self) -> None:
+        """Let go of workers for which there is nothing more to do."""
+        if self.demand is None:
+            return
+        if not self._exhausted and not self._stopped:
+            self.demand(None, ())
+            return
+        waiting = 0 if self._stopped else len(self._fresh) + len(self._again) + len(self._unclear)
+        idle = [worker for worker in self._workers if worker not in self._running and worker not in self._dead]
+        free = idle[waiting:]
+        self._dead.update(free)  # nothing is given to them any more
+        self.demand(len(self._running) + waiting, free)
 
     def _end_by_force(self, entry: _Running) -> None:
         """The watchdog inside the worker did not work: the worker is stuck, or has not begun the job."""

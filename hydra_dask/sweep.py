@@ -25,7 +25,7 @@ from hydra_dask.identity import give_number, swept_keys
 from hydra_dask.interrupts import interruptible
 from hydra_dask.launcher_options import DaskLauncherConf
 from hydra_dask.manifest import DONE, FAILED, RUNNING, TO_DO, WAITING, Job, Manifest, only_driver, read_record
-from hydra_dask.options import CLUSTER_KEYS, cluster_of, waits, with_logs
+from hydra_dask.options import CLUSTER_KEYS, cluster_of, for_runs, waits, with_logs
 from hydra_dask.plain import readable
 from hydra_dask.plan import Plan, Planner, discard_records, open_manifest
 from hydra_dask.queue_file import QueueFile
@@ -61,6 +61,7 @@ class Options:
     on_failure: str = "continue"
     resume: bool = False
     ignore: Sequence[str] = ()
+    spread: Sequence[str] = ()
     check: str | None = None
     prepare: str | None = None
     preload: Sequence[str] = ()
@@ -129,7 +130,7 @@ class Sweep:
         self.compositions.stop()
         try:
             with _modules_set_aside(), self._opened() as (manifest, planner, sweep_dir):
-                plan = Plan([], [], {}, {}, [])
+                plan = Plan([], [], {}, {}, [], planner.spread_of(self.config))
                 manifest.save()
                 self._run(manifest, plan, partial(self._next, trials, planner, plan), trials)
                 for line in closing(plan.jobs, Path(sweep_dir)):
@@ -171,7 +172,11 @@ class Sweep:
                 discard_records(directory)
             if self.options.dry_run is None:
                 self._manifest = manifest
-            yield manifest, Planner(manifest, sweep_dir, self.options.resume, self.options.ignore), sweep_dir
+            yield manifest, self._planner(manifest, sweep_dir), sweep_dir
+
+    def _planner(self, manifest: Manifest, sweep_dir: str) -> Planner:
+        options = self.options
+        return Planner(manifest, sweep_dir, options.resume, options.ignore, options.spread)
 
     def _launch(self, batch: Sequence[Sequence[str]], first: int) -> Sequence[JobReturn]:
         if not batch:
@@ -219,7 +224,7 @@ class Sweep:
         self,
         manifest: Manifest,
         plan: Plan,
-        more: Callable[[], Job | None] = lambda: None,
+        more: Callable[[], Job | None] | None = None,
         trials: Trials | None = None,
     ) -> dict[int, tuple[Any, str | None]]:
         """Run what is to be done; what the jobs returned, by index."""
@@ -245,7 +250,7 @@ class Sweep:
                 manifest.save()
 
     def _run_on_cluster(
-        self, manifest: Manifest, plan: Plan, more: Callable[[], Job | None], trials: Trials | None
+        self, manifest: Manifest, plan: Plan, more: Callable[[], Job | None] | None, trials: Trials | None
     ) -> dict[int, tuple[Any, str | None]]:
         from hydra_dask.pool import NO_WORKER_SECONDS, Pool, Rules
         from hydra_dask.worker import Station, pack
@@ -255,7 +260,9 @@ class Sweep:
         rules = Rules(options.timeout, options.attempts, options.on_failure == "stop", patience)
         content = pack(self.context, self.task, self._environment())
         with ExitStack() as stack:
-            cluster = with_logs(options.cluster, manifest.directory)
+            cluster, spread = with_logs(options.cluster, manifest.directory), bool(plan.spread)
+            if trials is None and not spread:
+                cluster = for_runs(cluster, len(plan.todo))
             connection = stack.enter_context(cluster.open())
             link = f"   dashboard {connection.dashboard}" if connection.dashboard else ""
             say(connection.text + link, "cluster")
@@ -277,6 +284,7 @@ class Sweep:
 
             pool = Pool(connection.client, token, manifest.directory, rules, plan.configs, changed, connection.trouble)
             pool.fate, pool.note = connection.fate, screen.note
+            pool.demand = None if spread else connection.demand
             pool.run(plan.todo, more)
             return {
                 index: (pickle.loads(outcome.value), outcome.working_dir) for index, outcome in pool.returned.items()

@@ -9,7 +9,7 @@ from typing import ClassVar
 from dtoken.engine.processors import processors
 from dtoken.engine.rows.memory import parse_memory
 from dtoken.errors import InputError
-from hydra_dask.cluster import Cluster
+from hydra_dask.cluster import Cluster, Jobs
 from hydra_dask.cluster.workers import WORKERS
 
 START_SECONDS = 60.0
@@ -124,7 +124,7 @@ class DaskSettings:
 
     def processes(self, cluster: Cluster) -> int:
         """In how many processes the nodes are."""
-        return getattr(cluster, "workers", None) or WORKERS
+        return cluster.size.most if isinstance(cluster, Jobs) else getattr(cluster, "workers", None) or WORKERS
 
     def worker_memory(self, cluster: Cluster) -> int | None:
         """Bytes beyond which Dask ends a process of the run; None: it does not, or nobody knows."""

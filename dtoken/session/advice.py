@@ -13,6 +13,7 @@ from dtoken.engine.timing import ENTRIES, measure_times
 from dtoken.problem.hosted import sizes_only
 from dtoken.session.prepare import Prepared
 from dtoken.text import count
+from hydra_dask.cluster import Jobs
 
 FULL = 0.6  # share of the time from which computing or the link bounds a run: in the rest all wait for tokens
 SAMPLE = 200_000  # events that are looked at
@@ -90,7 +91,8 @@ def foresee(prepared: Prepared) -> list[tuple[str, str]]:
     if not isinstance(settings.engine, DaskSettings):
         return []
     cluster, experiment, store = settings.cluster, prepared.experiment, prepared.store
-    workers = min(getattr(cluster, "workers", None) or 2, store.n)
+    asked = cluster.size.most if isinstance(cluster, Jobs) else getattr(cluster, "workers", None) or 2
+    workers = min(asked, store.n)
     threads = settings.engine.threads or getattr(cluster, "cores", None) or getattr(cluster, "threads", None) or 1
     times = measure_times(experiment, 1, reads=False, entries=ENTRIES)
     _, tokens = experiment.method.states(experiment.constants, sizes_only(store.n, sum(store.node_rows), store.d))

@@ -1,7 +1,7 @@
 """What all kinds of clusters have in common."""
 
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.util import find_spec
@@ -29,6 +29,7 @@ class Connection:
     trouble: Callable[[], str | None] = _none  # why there will be no workers, once that is certain
     news: Callable[[], str | None] = _none  # what is new about jobs that do not start, once
     fate: Callable[[str], str | None] | None = None  # how the batch job of a worker ended; None: it lives
+    demand: Callable[[int | None, Collection[str]], None] | None = None  # how many workers are needed, and who is not
     jobs: Callable[[], list[dict[str, Any]]] = list  # of a batch system, as they are
 
 
@@ -57,10 +58,10 @@ def dashboard(cluster: Any, address: str) -> str | None:
     return f"http://{host}:{port}/status" if host else str(cluster.dashboard_link)
 
 
-def in_words(count: int, what: str, where: str, tls: bool) -> str:
+def in_words(count: object, what: str, where: str, tls: bool) -> str:
     """A cluster in a few words."""
     plural = "es" if what.endswith("s") else "s"
-    return f"{count} {what}{plural if count > 1 else ''} on {where}{', TLS' if tls else ''}"
+    return f"{count} {what}{'' if str(count) == '1' else plural} on {where}{', TLS' if tls else ''}"
 
 
 def check_positive(key: str, value: int) -> None:

@@ -9,7 +9,7 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -27,6 +27,7 @@ from hydra_dask.cluster.connection import (
 from hydra_dask.cluster.credentials import file_security, shared_credentials
 from hydra_dask.cluster.queue import Queue
 from hydra_dask.cluster.scratch import private_folder
+from hydra_dask.cluster.size import Size, Wanted
 from hydra_dask.cluster.waiting import last_words
 from hydra_dask.cluster.walltime import lifetime
 
@@ -59,7 +60,7 @@ class Jobs:
     Parameters
     ----------
     workers
-        How many workers.
+        How many workers; ``2..16``: two at first, and up to 16 as those that were asked for start and work is left.
     jobs
         In how many jobs; None: every worker has its own. A job that is lost is replaced.
     cores
@@ -92,7 +93,7 @@ class Jobs:
         Anything else that the class of dask-jobqueue understands, by its name there.
     """
 
-    workers: int = 2
+    workers: int | str = 2
     jobs: int | None = None
     cores: int = 1
     memory: str = "4GB"
@@ -116,7 +117,7 @@ class Jobs:
     test: ClassVar[str | None] = None  # the command that says whether a script could ever run, without submitting it
 
     def __post_init__(self) -> None:
-        check_positive("workers", self.workers)
+        Size.of(self.workers)
         check_positive("cores", self.cores)
         if self.jobs is not None:
             check_positive("jobs", self.jobs)
@@ -137,7 +138,16 @@ class Jobs:
     @property
     def per_job(self) -> int:
         """Workers in one job."""
-        return 1 if self.jobs is None else math.ceil(self.workers / self.jobs)
+        return 1 if self.jobs is None else math.ceil(self.size.most / self.jobs)
+
+    @property
+    def size(self) -> Size:
+        """How many workers."""
+        return Size.of(self.workers)
+
+    def for_runs(self, runs: int) -> "Jobs":
+        """The same with no more workers than there are runs."""
+        return replace(self, workers=str(self.size.for_runs(runs)))
 
     @property
     def folder(self) -> Path:
@@ -186,7 +196,6 @@ class Jobs:
         if self.interface is not None:
             check_interface(self.interface)
         credentials = shared_credentials(self.folder) if self.tls else nullcontext()
-        jobs = math.ceil(self.workers / self.per_job)
         with (
             quiet(),
             private_folder() as own,
@@ -204,24 +213,26 @@ class Jobs:
             with (
                 cluster,
                 Client(cluster) as client,
-                keeping(self._keeper(cluster, jobs)) as keeper,
+                keeping(self._keeper(cluster)) as keeper,
             ):
                 yield Connection(
                     client,
-                    self._in_words(jobs),
+                    self._in_words(),
                     dashboard(cluster, self.dashboard),
                     waits_in_queue=True,
                     trouble=lambda: keeper.trouble,
                     news=keeper.news,
                     fate=keeper.fate,
+                    demand=keeper.demand,
                     jobs=lambda: [wait.as_dict() | {"kind": self.kind} for wait in keeper.waits],
                 )
 
-    def _keeper(self, cluster: Any, jobs: int) -> "Keeper":
+    def _keeper(self, cluster: Any) -> "Keeper":
         from hydra_dask.cluster.keeper import Keeper
 
         evidence = partial(last_words, self.log_folder)
-        return Keeper(cluster, self.kind, jobs, self.listing, self.start_timeout, evidence)
+        wanted = Wanted(self.size, self.per_job)
+        return Keeper(cluster, self.kind, wanted, self.listing, self.start_timeout, evidence)
 
     def _scheduler_options(self) -> dict[str, Any]:
         """How the scheduler is started; what the user or the site says wins."""
@@ -278,10 +289,11 @@ class Jobs:
 
         return dask.config.get(f"jobqueue.{self.kind}.{key}", None)
 
-    def _in_words(self, jobs: int) -> str:
+    def _in_words(self) -> str:
+        jobs = math.ceil(self.size.most / self.per_job)
         each = f"{self.cores} core{'s' if self.cores > 1 else ''} and {self.memory} each"
         spread = f" in {jobs} job{'s' if jobs > 1 else ''}" if self.per_job > 1 else ""
-        return in_words(self.workers, "worker" if spread else "job", f"{self.kind}{spread}, {each}", self.tls)
+        return in_words(self.size, "worker" if spread else "job", f"{self.kind}{spread}, {each}", self.tls)
 
 
 def joined(ours: Any, more: Any) -> Any:

@@ -9,11 +9,12 @@ import asyncio
 import itertools
 import logging
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import Any
 
 from hydra_dask.cluster.queue import Entry, Queue, number
+from hydra_dask.cluster.size import Wanted
 from hydra_dask.cluster.waiting import Wait, in_words
 
 ROUND_SECONDS = 1.0  # between two looks at the workers, which cost nothing
@@ -27,7 +28,7 @@ log = logging.getLogger(__name__)
 
 
 class Keeper:
-    """Keeps ``wanted`` jobs of a cluster alive.
+    """Keeps as many jobs of a cluster as are ``wanted``.
 
     Without any worker for ``start_timeout`` seconds it gives up; ``evidence`` says what the jobs printed.
     """
@@ -36,7 +37,7 @@ class Keeper:
         self,
         cluster: Any,
         kind: str,
-        wanted: int,
+        wanted: Wanted,
         queue: Queue,
         start_timeout: float | None = None,
         evidence: Callable[[], str] = str,
@@ -58,6 +59,7 @@ class Keeper:
         self.trouble: str | None = None  # why there will be no workers
         self.waits: list[Wait] = []  # all jobs, as they are
         self._ids: dict[str, str] = {}  # of all jobs that there were, by name
+        self._released: set[str] = set()  # addresses of workers that nobody needs any more
 
     def news(self) -> str | None:
         """What is new about jobs that do not start, once."""
@@ -69,10 +71,15 @@ class Keeper:
         job = self._ids.get(worker) or self._ids.get(worker.rpartition("-")[0], "")  # a job of several workers
         return asyncio.run(self._queue.fate(number(job)))
 
+    def demand(self, workers: int | None, idle: Collection[str]) -> None:
+        """So many workers are needed (None: as many as there can be), and these addresses are not."""
+        self._wanted.need(workers)
+        self._released = self._released | set(idle)
+
     async def fill(self) -> None:
         """Submit what lacks; RuntimeError: the batch system refuses."""
         before = set(self._cluster.worker_spec)
-        for _ in range(self._wanted - len(before)):
+        for _ in range(self._wanted.jobs - len(before)):
             self._cluster.worker_spec[f"{self._kind}-{next(self._numbers)}"] = self._cluster.new_spec
         try:
             await self._cluster
@@ -110,16 +117,32 @@ class Keeper:
         if stillborn:
             jobs = f"{self._kind} job{'s' if len(stillborn) > 1 else ''} {', '.join(stillborn)}"
             self._failed(f"{jobs} ended before a worker had reported")
-        if len(self._cluster.worker_spec) < self._wanted and time.monotonic() >= self._next_submission:
+        await self._release()
+        if set(self._cluster.workers) == self._working():
+            self._wanted.all_started()
+        if len(self._cluster.worker_spec) < self._wanted.jobs and time.monotonic() >= self._next_submission:
             await self.fill()
         self._take_stock()
+
+    async def _release(self) -> None:
+        """Cancel jobs whose workers nobody needs, and those that wait in the queue for work that there is not."""
+        busy = {name for name in self._working() if any(a not in self._released for a in self._addresses(name))}
+        for name in self._working() - busy:
+            log.info("%s job %s is not needed any more", self._kind, self._ids.get(name))
+            await self._forget(name)
+        waiting = [name for name in self._cluster.workers if name not in self._working()]
+        surplus = len(self._cluster.worker_spec) - self._wanted.jobs
+        for name in waiting[::-1][: max(surplus, 0)]:
+            await self._forget(name)
 
     def _take_stock(self) -> None:
         """See which jobs have no worker yet, and whether that has lasted too long."""
         working, now = self._working(), time.monotonic()
         self._entries = {name: entry for name, entry in self._entries.items() if name not in working}
         waits = {
-            name: Wait(str(job.job_id), name in working, self._entries.get(name, Entry()), now - self._since[name])
+            name: Wait(
+                str(job.job_id), name in working, self._entries.get(name, Entry()), now - self._since.get(name, now)
+            )
             for name, job in self._cluster.workers.items()
         }
         self.waits = list(waits.values())
@@ -176,9 +199,12 @@ class Keeper:
 
     def _working(self) -> set[str]:
         """The jobs that have a worker."""
-        present = {str(worker.name) for worker in self._cluster.scheduler.workers.values()}
-        suffixes = self._cluster.new_spec.get("group", [""])
-        return {name for name in self._cluster.workers if any(name + suffix in present for suffix in suffixes)}
+        return {name for name in self._cluster.workers if self._addresses(name)}
+
+    def _addresses(self, name: str) -> list[str]:
+        """Where the workers of a job are reached."""
+        own = {name + suffix for suffix in self._cluster.new_spec.get("group", [""])}
+        return [worker.address for worker in self._cluster.scheduler.workers.values() if str(worker.name) in own]
 
     def _failed(self, reason: str) -> None:
         self._failures += 1

@@ -153,6 +153,28 @@ def test_a_job_that_was_finished_after_all_is_not_done_again(tmp_path: Path) -> 
     assert _done_elsewhere(task) is None
 
 
+def test_workers_without_work_are_released_and_the_others_are_kept(tmp_path: Path) -> None:
+    client: Any = Quiet()
+    told: list[tuple[int | None, list[str]]] = []
+    pool = Pool(client, "token", tmp_path, Rules(), {}, lambda _: None)
+    pool.demand = lambda needed, free: told.append((needed, list(free)))
+    pool._workers = ["a", "b", "c", "d"]
+    pool._tell_demand()
+    assert told[-1] == (None, [])  # there may be more to come
+    pool._exhausted = True
+    job, future = Job("0", 0, "0", []), None
+    pool._running["a"] = _Running(job, future, "a", 0.0, 1)  # type: ignore[arg-type]
+    pool._again.append(Job("1", 1, "1", []))
+    pool._tell_demand()
+    assert told[-1] == (2, ["c", "d"])  # b waits with the job that waits
+    pool._again.clear()
+    pool._tell_demand()
+    assert told[-1] == (1, ["b"])
+    pool._fresh.extend(Job(str(index), index, str(index), []) for index in range(2, 9))
+    pool._hand_out()  # nothing is given to those that are about to go
+    assert list(pool._running) == ["a"]
+
+
 @pytest.mark.parametrize(("jobs", "begun"), [(9, [0, 8]), (8, [0, 1])])
 def test_workers_begin_far_apart_if_there_are_many_jobs(jobs: int, begun: list[int], tmp_path: Path) -> None:
     """Neighbours are alike, and what is the same about them need not be made ready twice at the same time."""

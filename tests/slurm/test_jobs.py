@@ -120,6 +120,23 @@ def test_a_job_that_does_not_start_is_told_with_the_reason_and_given_up_in_the_e
         assert "PD (BeginTime)" in str(connection.trouble())
 
 
+def test_jobs_grow_as_they_start_and_those_without_work_are_released(site: Site, shared: Path) -> None:
+    with jobs(shared, workers="1..3").open() as connection:
+        client, first = connection.client, site.jobs("PD,R")
+        assert len(first) == 1
+        client.wait_for_workers(1, timeout=NEVER)
+        connection.demand(2, ())
+        client.wait_for_workers(2, timeout=NEVER)
+        assert len(site.jobs("PD,R")) == 2  # not three
+        busy = next(address for address, job in client.run(own_job).items() if [job] == first)
+        (idle,) = set(client.run(own_job)) - {busy}
+        connection.demand(1, [idle])
+        until(lambda: site.jobs("PD,R") == first)
+        until(lambda: list(client.run(own_job)) == [busy])
+        connection.demand(0, [])
+        assert client.submit(own_job, pure=False).result(timeout=NEVER) == first[0]  # it was not released
+
+
 def test_slurm_is_asked_whether_such_a_job_could_ever_run(site: Site, shared: Path) -> None:
     possible, said = jobs(shared).verdict()
     assert possible

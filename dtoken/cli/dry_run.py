@@ -14,6 +14,7 @@ from dtoken.sweep.estimate import Estimate, estimate
 from dtoken.sweep.job import run_of_sweep
 from dtoken.text import count, duration, plural, show_bytes
 from hydra_dask.cluster import Cluster, Jobs
+from hydra_dask.cluster.jobs import ROOM
 from hydra_dask.identity import swept_keys
 from hydra_dask.manifest import Job
 from hydra_dask.screen import short
@@ -59,6 +60,8 @@ def show(jobs: Sequence[Job], todo: Iterable[tuple[Job, Any]], cluster: Cluster)
     if unknown := len(takes) - len(memory):
         print(f"memory     of {plural(unknown, 'run')} is unknown until the data are ingested")
     if isinstance(cluster, Jobs):
+        each, room = plural(cluster.per_job, "worker") + f" of {cluster.memory}", show_bytes(ROOM)
+        print(f"memory     of a job {show_bytes(cluster.job_memory)}: {each}, and {room} for what watches them")
         print(f"cluster    {cluster.workers} workers; the script of a job:\n\n{cluster.job_script()}")
         _ask(cluster)
 

@@ -77,6 +77,7 @@ class Driver:
             plain = replace(plain, walltime=self.walltime)
         arguments = plain.job_arguments(None) | {
             "job_name": self.name,
+            "memory": self.memory,  # there are no workers in it to be watched
             "job_extra_directives": joined(cluster.driver_directives, more),
         }
         job: Any = getattr(jobqueue.load(), cluster.system).job_cls(None, self.name, **arguments)

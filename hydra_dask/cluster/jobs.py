@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from hydra_dask.cluster.keeper import Keeper
 
 LEAVING = "hydra_dask.cluster._leaving"
+ROOM = 300_000_000  # bytes of a job beside its workers: the process that watches them, and what grows before it looks
 COMMAND = "hydra_dask.cluster._batch_worker"
 CONFIGURATION = {
     # The keeper replaces jobs; Dask cancels one only when its worker has left without the job's end.
@@ -66,7 +67,7 @@ class Jobs:
     cores
         Processors of each worker.
     memory
-        Memory of each worker, as ``4GB``.
+        Memory of each worker, as ``4GB``; a job asks for 300 MB more, for what watches them.
     queue
         Queue or partition; None: the system's default, or that of dask-jobqueue's configuration.
     account
@@ -148,6 +149,18 @@ class Jobs:
     def for_runs(self, runs: int) -> "Jobs":
         """The same with no more workers than there are runs."""
         return replace(self, workers=str(self.size.for_runs(runs)))
+
+    @property
+    def worker_memory(self) -> int:
+        """Bytes that a worker may use; at more it is stopped."""
+        from dask.utils import parse_bytes
+
+        return int(parse_bytes(self.memory))
+
+    @property
+    def job_memory(self) -> int:
+        """Bytes that a job asks for: more than its workers may use, or the system would kill what they may still do."""
+        return self.worker_memory * self.per_job + ROOM
 
     @property
     def folder(self) -> Path:
@@ -243,8 +256,6 @@ class Jobs:
 
     def job_arguments(self, security: "Security | None") -> dict[str, Any]:
         """What a job of dask-jobqueue is called with."""
-        from dask.utils import parse_bytes
-
         given = {"queue": self.queue, "account": self.account, "walltime": self.limit()}
         renamed = {self.names.get(key, key): value for key, value in given.items() if value is not None}
         renamed.pop("", None)
@@ -254,7 +265,7 @@ class Jobs:
         arguments = options.pop("worker_extra_args", None) or self.site_default("worker-extra-args") or []
         return {
             "cores": self.cores * self.per_job,
-            "memory": f"{parse_bytes(self.memory) * self.per_job}B",
+            "memory": f"{self.job_memory}B",
             "processes": self.per_job,
             # exec: signals reach Python, not a shell around it; -P: what lies in the current directory is no program
             "python": f"exec {shlex.quote(sys.executable)} -P",
@@ -274,6 +285,7 @@ class Jobs:
 
     def _worker_arguments(self) -> list[str]:
         arguments = ["--nworkers", str(self.per_job), "--nanny", "--no-dashboard"]
+        arguments += ["--memory-limit", f"{self.worker_memory}B"]  # the last one counts: dask-jobqueue shares out all
         arguments += ["--worker-class", f"{LEAVING}.LeavingWorker", "--preload-nanny", LEAVING]
         limit = None if self.names.get("walltime") == "" else self.walltime or self.site_default("walltime")
         with suppress(ValueError):  # a site may write its default in other ways

@@ -19,11 +19,12 @@ from hydra_dask.cluster.queue import Entry, number
 BATCH = [kind for kind, cluster in CLUSTERS.items() if issubclass(cluster, Jobs)]
 NO_MEMORY = {"memory_per_core_property_name": "not_applicable"}  # or dask-jobqueue warns
 
-# What each system is asked for: two workers a job with 3 cores and 5 GB each, for two hours, never started twice.
+# What each system is asked for: two workers a job with 3 cores and 5 GB each, and 0.3 GB for what watches them (PBS
+# counts in MiB, SLURM in GiB), for two hours, never started twice.
 EXPECTED = {
     "slurm": ["-p fast", "-A us", "-n 1", "--cpus-per-task=6", "--mem=10G", "-t 02:00:00", "--no-requeue"],
-    "pbs": ["-q fast", "-A us", "-l select=1:ncpus=6:mem=9537MB", "-l walltime=02:00:00", "-r n"],
-    "lsf": ["-q fast", '-P "us"', "-n 6", '-R "span[hosts=1]"', "-M 10000000", "-W 02:00", "-rn"],
+    "pbs": ["-q fast", "-A us", "-l select=1:ncpus=6:mem=9823MB", "-l walltime=02:00:00", "-r n"],
+    "lsf": ["-q fast", '-P "us"', "-n 6", '-R "span[hosts=1]"', "-M 10300000", "-W 02:00", "-rn"],
     "sge": ["-q fast", "-P us", "-l h_rt=02:00:00", "-r n", "-notify"],
     "oar": ["-q fast", "--project us", "-l /nodes=1/core=6,walltime=02:00:00"],
 }
@@ -51,7 +52,7 @@ def test_a_script_asks_for_what_was_given(kind: str, tmp_path: Path) -> None:
 def test_htcondor_has_a_description_instead(tmp_path: Path) -> None:
     text = described("htcondor", tmp_path / "shared").job_script()
     assert "MY.DaskWorkerCores = 6" in text
-    assert "MY.DaskWorkerMemory = 10000000000" in text
+    assert "MY.DaskWorkerMemory = 10300000000" in text
     assert "MY.DaskWorkerDisk = 1000000000" in text
     assert text.rstrip().endswith("Queue")
 
@@ -72,7 +73,7 @@ def test_the_command_of_a_worker_leaves_in_good_order_and_is_encrypted(kind: str
     assert given["--preload-nanny"] == leaving
     assert given["--nworkers"] == "2"
     assert given["--nthreads"] == "3"
-    assert given["--memory-limit"] == "4.66GiB"
+    assert given["--memory-limit"] == "5000000000B"  # not a share of what the job has
     assert given["--local-directory"] == "/scratch"
     if kind != "htcondor":  # which has no time limit
         assert (given["--lifetime"], given["--lifetime-stagger"]) == ("5760s", "360s")

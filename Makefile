@@ -6,7 +6,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint format docs bench chaos clean
+.PHONY: help demo test lint format docs bench chaos simulate clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -48,6 +48,10 @@ bench: $(VENV)/.installed-bench  ## measure everything, write the tables of docs
 
 chaos: $(VENV)/.installed-test  ## kill a hundred Dask workers in runs of all methods; every result must stay the same
 	$(BIN)/python -m tests.engine.dask.chaos --kills 100
+
+FAULTS ?= 100000
+simulate: $(VENV)/.installed-test  ## inject faults into simulated runs on Dask (FAULTS=1000000: a night); equal bits, every time
+	$(BIN)/python -m tests.simulation --faults $(FAULTS)
 
 clean:  ## remove the virtual environment, the demo and what tools left behind
 	rm -rf $(VENV) demo build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis

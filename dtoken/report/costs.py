@@ -111,7 +111,10 @@ def spread(values: Sequence[float]) -> Spread:
 
 
 def accuracies_of(sweep: Sweep, asked: Sequence[float] | None) -> list[float]:
-    """The accuracies asked for, or those that the runs recorded and were to stop at, coarse ones first."""
+    """The accuracies asked for, or those that the runs recorded and were to stop at, coarse ones first.
+
+    Where all runs were to stop at one, none that is finer: that some dipped below it by chance says nothing of others.
+    """
     for accuracy in asked or ():
         if not 0 < accuracy < np.inf:
             raise InputError(f"accuracy {accuracy:g} is not a positive number; give for instance 1e-4")
@@ -119,7 +122,8 @@ def accuracies_of(sweep: Sweep, asked: Sequence[float] | None) -> list[float]:
         asked_accuracies(run.config.get("record.accuracies") or (), run.config.get("stop.suboptimality"))
         for run in sweep.runs
     ]
-    recorded = [each for accuracies in own for each in accuracies]
+    finest = min((float(run.config.get("stop.suboptimality") or 0.0) for run in sweep.runs), default=0.0)
+    recorded = [each for accuracies in own for each in accuracies if each >= finest]
     return sorted({float(each) for each in asked or recorded or Recording().accuracies}, reverse=True)
 
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from dtoken.report.bands import Curves
 from dtoken.report.cells import Cell, Sweep, describe, show_value
+from dtoken.report.cost_figures import cost_figures
 from dtoken.report.costs import COSTS, Series, fitted_accuracy
 from dtoken.report.memory import MemoryUse
 from dtoken.report.sheet import MOST_LABELS, Sheet, file_name, label_powers, unique
@@ -23,7 +24,8 @@ SCALING_COSTS = ("messages", "time")
 
 def makers(study: Study, sheet: Sheet) -> dict[str, Callable[[], "Figure"]]:
     """What makes each figure, by its name, in the order of the page."""
-    return {**_convergence(study, sheet), **_rates(study, sheet), **_scaling(study, sheet), **_memory(study, sheet)}
+    parts = (_convergence, cost_figures, _rates, _scaling, _memory)
+    return {name: make for part in parts for name, make in part(study, sheet).items()}
 
 
 def _convergence(study: Study, sheet: Sheet) -> dict[str, Callable[[], "Figure"]]:

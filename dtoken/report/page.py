@@ -1,6 +1,7 @@
 """The page: one HTML file that holds its data, style, script and plotly.js, so that it opens without a network."""
 
 import json
+import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from importlib.resources import files
@@ -15,6 +16,7 @@ from dtoken.session.provenance import now
 from dtoken.version import __version__
 
 COMPRESSION = 6
+NUMBER = r"\d[\d.,]*(?:e-\d+| [kMG]\b)"  # one that has a place at which browsers break a line
 SCRIPTS = (
     "elements", "numbers", "address", "colours", "plots", "filters", "panels", "legend", "tables", "cost", "spread",
     "rates", "heatmap", "scaling", "memory", "choices", "page",
@@ -51,6 +53,7 @@ def page(
 
     sweep = study.sweep
     templates = Environment(loader=PackageLoader("dtoken.report", "template"), autoescape=True)
+    templates.filters["unbroken"] = unbroken
     names, constants = facts.constants(sweep)
     return templates.get_template("page.html").render(
         title=title,
@@ -92,6 +95,19 @@ def page(
             name: files for name, files in carried().items() if files
         },  # last: what it waits for goes on meanwhile
     )
+
+
+def unbroken(text: str) -> str:
+    """A sentence in which no line ends within a number.
+
+    Examples
+    --------
+    >>> print(unbroken("4.5 M <to> 1e-06"))
+    <span class="whole">4.5 M</span> &lt;to&gt; <span class="whole">1e-06</span>
+    """
+    from markupsafe import Markup, escape
+
+    return Markup(re.sub(NUMBER, r'<span class="whole">\g<0></span>', str(escape(text))))
 
 
 def _text(name: str) -> str:

@@ -14,6 +14,7 @@ from dtoken.report.bands import AXES
 from dtoken.report.cells import short, show_value
 from dtoken.report.costs import COSTS, Reached, Spread
 from dtoken.report.sheet import TEX, Sheet
+from dtoken.report.tex import escaped
 from dtoken.session.files import write_file
 from dtoken.text import use_one_of
 
@@ -25,7 +26,6 @@ FORMATS = ("pdf", "pgf", "png", "svg", "eps")
 WIDTHS = (1.0, 20.0)  # inches
 LETTERS = (4.0, 24.0)  # points
 LARGE = 1e5  # from here on a power of ten is written
-ESCAPED = {**{letter: f"\\{letter}" for letter in "&%$#_{}"}, "~": "\\textasciitilde{}", "^": "\\textasciicircum{}"}
 
 
 @dataclass(frozen=True)
@@ -100,6 +100,7 @@ def latex(study: "Study", costs: Sequence[str]) -> str:
     lines = [
         "% Costs until the suboptimality stays at or below an accuracy; needs \\usepackage{booktabs}.",
         "% Medians over seeds, below and above them the 10 % and 90 % quantiles; runs: how many got there.",
+        "\\begingroup\\renewcommand{\\arraystretch}{1.3}% room for the quantiles",
         f"\\begin{{tabular}}{{{columns}}}",
         "\\toprule",
         f"{' & '.join(map(escaped, head))} \\\\",
@@ -107,7 +108,7 @@ def latex(study: "Study", costs: Sequence[str]) -> str:
     for accuracy in study.accuracies:
         lines += ["\\midrule", f"\\multicolumn{{{len(columns)}}}{{l}}{{to ${_power(accuracy)}$}} \\\\"]
         lines += [_line(entry, costs) for entry in study.reached if entry.accuracy == accuracy and entry.runs]
-    return "\n".join([*lines, "\\bottomrule", "\\end{tabular}", ""])
+    return "\n".join([*lines, "\\bottomrule", "\\end{tabular}", "\\endgroup", ""])
 
 
 def _line(entry: Reached, costs: Sequence[str]) -> str:
@@ -131,7 +132,7 @@ def _amount(spread: Spread, runs: int) -> str:
         return "--"
     exponent = math.floor(math.log10(spread.median)) if spread.median >= LARGE else 0
     median, low, high = (_number(value / 10**exponent) for value in (spread.median, spread.low, spread.high))
-    quantiles = f"_{{{low}}}^{{{high}}}" if runs > 1 else ""
+    quantiles = f"_{{{low}}}^{{{high}}}" if runs > 1 and {low, high} != {median} else ""
     power = f" \\cdot 10^{{{exponent}}}" if exponent else ""
     return f"${median}{quantiles}{power}$"
 
@@ -154,14 +155,3 @@ def _power(value: float) -> str:
     digits, _, exponent = f"{value:.3e}".partition("e")
     leading = "" if float(digits) == 1 else f"{float(digits):g} \\cdot "
     return f"{leading}10^{{{int(exponent)}}}"
-
-
-def escaped(text: str) -> str:
-    """A text as LaTeX takes it.
-
-    Examples
-    --------
-    >>> escaped("smooth_hinge & 5 %")
-    'smooth\\\\_hinge \\\\& 5 \\\\%'
-    """
-    return "".join("\\textbackslash{}" if letter == "\\" else ESCAPED.get(letter, letter) for letter in text)

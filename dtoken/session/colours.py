@@ -32,7 +32,7 @@ ORDERED: tuple[Pair, ...] = (
     ("#B8860B", "#F2E14C"),
 )
 # How far the shades of one hue go towards black and towards white, on a light and on a dark background
-DARKEST, LIGHTEST = (0.5, 0.3), (0.25, 0.55)
+DARKEST, LIGHTEST = (0.5, 0.35), (0.25, 0.3)
 # Which methods have the first colours, as they always had; the other methods of the package follow by themselves.
 FIRST = ("tvr", "token", "tavr", "walkman", "gd", "extra", "nids", "dvr")
 DASHES = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot")

@@ -157,7 +157,7 @@ BAD: dict[str, tuple[dict[str, Any], str]] = {
     "a key": ({"data": {"X": X, "y": y, "label": "real"}}, "Did you mean data.labels"),
     "classes": (
         {"data": (X, np.arange(30))},
-        "logistic needs two classes, but the labels of .* are numbers, or more than two",
+        "logistic needs two classes, but .* are numbers, or more than two",
     ),
     "one class": ({"data": (X, np.ones(30))}, "arrays has only one class"),
     "few rows": ({"data": (X[:3], y[:3])}, "nodes=8 but the dataset has only 3 rows"),

@@ -372,6 +372,9 @@ def test_accuracies_that_no_run_reached_are_left_out_unless_asked_for(tmp_path: 
 
 def test_the_accuracy_that_ends_runs_is_one_of_the_accuracies(tmp_path: Path) -> None:
     write_run(tmp_path / "0", config(stop={"suboptimality": 1e-3}), trajectory())
+    write_run(tmp_path / "1", config(stop={"suboptimality": 1e-2}, seed=1), trajectory())
+    assert accuracies_of(cells_of(find_runs([tmp_path])), None) == [1e-2, 1e-3]  # none was to come to 1e-4
+    write_run(tmp_path / "2", config(seed=2), trajectory())
     assert accuracies_of(cells_of(find_runs([tmp_path])), None) == [1e-2, 1e-3, 1e-4]
 
 

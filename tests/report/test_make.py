@@ -32,7 +32,7 @@ from dtoken.report.study import Study, study
 from dtoken.sweep.runs import find_runs
 from tests.sweep.made import config, trajectory, write_manifest, write_run
 
-FIGURES = ("convergence-graph-complete", "convergence-graph-ring", "rates")
+FIGURES = ("convergence-graph-complete", "convergence-graph-ring", "spread", "rates")
 
 
 def test_everything_is_there(sweep: Path, report: Path) -> None:

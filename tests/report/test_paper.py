@@ -2,6 +2,7 @@
 
 import re
 import shutil
+import subprocess
 from pathlib import Path
 
 import pandas as pd
@@ -9,9 +10,11 @@ import pytest
 
 from dtoken.cli.report import main
 from dtoken.errors import InputError
+from dtoken.report.cost_figures import cost_figures
 from dtoken.report.paper import Paper, latex, write_tables
-from dtoken.report.sheet import TEX, Sheet
+from dtoken.report.sheet import Sheet
 from dtoken.report.study import study
+from dtoken.report.tex import escaped
 from dtoken.sweep.runs import find_runs
 from tests.sweep.made import config, trajectory, write_run
 
@@ -36,7 +39,7 @@ def test_figures_have_the_width_the_font_and_names_that_latex_takes(
     folder = sigmas / "report" / "paper"
     assert capsys.readouterr().out.splitlines() == [str(folder), str(sigmas / "report" / "index.html")]
     figures = {path.stem: path.read_bytes() for path in folder.glob("*.pdf")}
-    assert set(figures) == {"convergence-problem_sigma-0_1", "convergence-problem_sigma-0_01", "rates"}
+    assert set(figures) == {"convergence-problem_sigma-0_1", "convergence-problem_sigma-0_01", "rates", "spread"}
     for content in figures.values():
         (box,) = re.findall(rb"/MediaBox \[([^]]*)\]", content)
         assert float(box.split()[2]) == pytest.approx(86 / 25.4 * 72, abs=0.1)
@@ -55,15 +58,34 @@ def test_the_table_of_costs_has_its_uncertainty(sigmas: Path, tmp_path: Path) ->
     assert (row.runs, row.reached, row.messages, row.messages_low) == (3, 2, 35, 28)
     assert pd.isna(row.messages_high)
     lines = (tmp_path / "costs.tex").read_text().splitlines()
-    assert lines[2:6] == [
+    assert lines[3:7] == [
         "\\begin{tabular}{llrrr}",
         "\\toprule",
         "method & sigma & runs & messages & gradients \\\\",
         "\\midrule",
     ]
-    assert lines[-2:] == ["\\bottomrule", "\\end{tabular}"]
+    assert lines[-3:] == ["\\bottomrule", "\\end{tabular}", "\\endgroup"]
     assert "gd & 0.01 & 2 of 3 & $35_{28}^{\\infty}$ & $280_{280}^{\\infty}$ \\\\" in lines
     assert lines.count("\\multicolumn{5}{l}{to $10^{-2}$} \\\\") == 1
+
+
+def test_two_numbers_make_a_map_and_seeds_make_boxes(tmp_path: Path) -> None:
+    cases = [(tokens, sigma, seed) for tokens in (1, 4) for sigma in (0.1, 0.01) for seed in range(2)]
+    for number, (tokens, sigma, seed) in enumerate(cases):
+        settings = config("tvr", tokens=tokens, seed=seed, problem={"loss": "logistic", "sigma": sigma})
+        points = 3 if (tokens, sigma) == (4, 0.01) else 20
+        write_run(tmp_path / str(number), settings, trajectory(0.5, points, jumps=5 + tokens))
+    found = cost_figures(study(find_runs([tmp_path]), [1e-2]), Sheet(axes=("jumps",)))
+    assert set(found) == {"spread", "map-problem_sigma-algorithm_tokens"}
+    (axes,) = found["map-problem_sigma-algorithm_tokens"]().axes
+    assert [text.get_text() for text in axes.texts] == ["42", "42", "–", "63"]  # of K = 1, then 4; sigma 0.01 and 0.1
+    assert [label.get_text() for label in axes.get_xticklabels()] == ["0.01", "0.1"]
+    (axes,) = found["spread"]().axes
+    assert [label.get_text() for label in axes.get_yticklabels()] == [
+        "tvr K=1, sigma=0.1",
+        "tvr K=1, sigma=0.01",
+        "tvr K=4, sigma=0.1",
+    ]
 
 
 def test_special_letters_are_escaped(tmp_path: Path) -> None:
@@ -98,16 +120,35 @@ def test_what_cannot_be_drawn_is_said_before_anything_is_written(
 
 def test_pgf_needs_latex(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shutil, "which", lambda _: None)
-    with pytest.raises(
-        InputError, match=r"--format pgf needs xelatex or lualatex, which is not here; use --format pdf"
-    ):
+    message = r"--format pgf needs pdflatex or xelatex or lualatex, which is not here; use --format pdf"
+    with pytest.raises(InputError, match=message):
         Paper(formats=("pgf",))
 
 
-@pytest.mark.skipif(not any(map(shutil.which, TEX)), reason=f"no {' or '.join(TEX)}")
-def test_pgf(sigmas: Path) -> None:
-    assert main([str(sigmas), "--paper", "--format", "pgf", "--axes", "messages"]) == 0
-    assert "\\begin{pgfpicture}" in (sigmas / "report" / "paper" / "rates.pgf").read_text()
+DOCUMENT = r"""\documentclass{article}
+\usepackage{booktabs,pgf,graphicx}
+\begin{document}
+\input{paper/convergence-problem_sigma-0_1.pgf} \input{paper/rates.pgf} \includegraphics{paper/rates}
+\input{paper/costs.tex}
+\end{document}
+"""
+
+
+@pytest.mark.skipif(shutil.which("pdflatex") is None, reason="no pdflatex")
+def test_a_document_takes_figures_and_table(sigmas: Path, tmp_path: Path) -> None:
+    """With no more than the packages that the files name, in the letters of the document."""
+    words = ["--output", str(tmp_path), "--paper", "--format", "pdf", "pgf", "--axes", "messages"]
+    assert main([str(sigmas), *words]) == 0
+    assert "\\sffamily" not in (tmp_path / "paper/rates.pgf").read_text()
+    (tmp_path / "document.tex").write_text(DOCUMENT)
+    command = ["pdflatex", "-interaction=nonstopmode", "-halt-on-error", "document.tex"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout[-2000:]
+    assert "Missing character" not in (tmp_path / "document.log").read_text(errors="replace")
+
+
+def test_letters_that_latex_lacks_are_mathematics() -> None:
+    assert escaped("F(θ) − F* of a_b: – #1") == r"F($\theta$) $-$ F* of a\_b: -- \#1"
 
 
 def test_panels_stand_beside_each_other_where_there_is_room() -> None:

@@ -244,11 +244,12 @@ def open_folder() -> Iterator[Path]:
 
 UNPRIVILEGED = """
 import os, sys
+import dtoken.data.ingest, dtoken.data.sources  # Python itself may lie where nobody else can read
+from dtoken.cli.data import main
 if os.getuid() == 0:
     os.setgroups([])
     os.setuid(65534)
 sys.stderr = open(said, "w")
-from dtoken.cli.data import main
 status = main(["ingest", source, "--nodes", "2", "--store", root])
 sys.stderr.close()
 os._exit(status)

@@ -106,7 +106,7 @@ def test_what_cannot_be_done_is_one_sentence(tmp_path: Path) -> None:
         TokenClassifier().fit(X, np.ones(120))
     with pytest.raises(ValueError, match="OneVsRestClassifier"):
         TokenClassifier().fit(X, np.arange(120) % 3)
-    with pytest.raises(InputError, match="nodes=3 but partition has 4 nodes"):
+    with pytest.raises(InputError, match="the graph has 3 nodes but partition has 4"):
         TokenRegressor(graph=nx.path_graph(3), partition=np.arange(120) % 4).fit(X, real)
     with pytest.warns(ConvergenceWarning, match=r"after 1 passes, above tolerance=1e-06"):
         TokenRegressor(max_passes=1).fit(X, real)

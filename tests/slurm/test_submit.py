@@ -42,7 +42,7 @@ def test_submit_leave_and_go_on(
         "hydra.sweep.dir=sweep",
     )
     until(lambda: done() == GATED)
-    attempts = [job.attempts for job in manifest_of(sweep).jobs][:GATED]
+    attempts = [job.attempts for job in sweep_status(sweep).jobs][:GATED]  # a record is there before its driver knows
 
     site.call("scontrol", "requeue", driver)
     until(lambda: driver in site.jobs("PD"))

@@ -165,9 +165,10 @@ class Crew:
         arguments: tuple[Any, ...],
         seconds: float | None = None,
     ) -> list[Any]:
-        questions = [self._one(address, function, arguments) for address in addresses]
-        limited = [asyncio.wait_for(question, seconds or self._silence) for question in questions]
-        return list(await asyncio.gather(*limited, return_exceptions=True))
+        async def question(address: str) -> Any:
+            return await asyncio.wait_for(self._one(address, function, arguments), seconds or self._silence)
+
+        return list(await asyncio.gather(*map(question, addresses), return_exceptions=True))
 
     async def _one(self, address: str, function: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
         try:

@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.linalg import eigh_tridiagonal
 from scipy.sparse import coo_array, csgraph, csr_array, diags_array
 from scipy.sparse.linalg import ArpackError, LinearOperator, eigs, eigsh
 
+from dtoken.compiled import compiled
 from dtoken.errors import InputError
 
 if TYPE_CHECKING:
@@ -23,6 +25,9 @@ DENSE = 500  # nodes up to which eigenvalues come from dense algebra
 MIXING_ENTRIES = 4_000_000  # numbers in one set of powers: about 1 GB in all for the slowest walk on 2000 nodes
 LONGEST_MIXING = 2**40
 SLOW = 1e-4  # gap below which a plain Lanczos value is not trusted
+LANCZOS = 20_000  # nodes from which the gap is an estimate by Lanczos, with its error
+LANCZOS_STEPS = 300  # at most; beyond, the error is what it is
+LANCZOS_ERROR = 1e-3  # of the gap, at which Lanczos stops
 NEAR_ONE = 1e-10  # distance of the shift from the end of the spectrum; I - P itself is singular
 
 
@@ -65,11 +70,14 @@ def _one_period(tables: "Tables", hold: int) -> NDArray[np.float64]:
     return C
 
 
-def second_modulus(tables: "Tables", hold: int, pi: NDArray[np.float64] | None) -> float:
-    """Second largest modulus of an eigenvalue of C, per jump; ``pi`` is given when the walk is reversible."""
+def second_modulus(tables: "Tables", hold: int, pi: NDArray[np.float64] | None) -> tuple[float, float]:
+    """Second largest modulus of an eigenvalue of C, per jump, and how far it may be from one.
+
+    ``pi`` is given when the walk is reversible. Up to LANCZOS nodes the second is 0: it is found to all digits.
+    """
     n = tables[0].shape[0]
     if pi is not None:
-        return _second_reversible(tables[0], pi)
+        return _lanczos(tables[0], pi) if n > LANCZOS else (_second_reversible(tables[0], pi), 0.0)
     if n <= DENSE:
         moduli = np.sort(np.abs(np.linalg.eigvals(_one_period(tables, hold))))
     else:
@@ -79,7 +87,7 @@ def second_modulus(tables: "Tables", hold: int, pi: NDArray[np.float64] | None) 
         except ArpackError as error:
             raise ArithmeticError(str(error)) from None
         moduli = np.sort(np.abs(values))
-    return float(min(1.0, moduli[-2]) ** (1 / (len(tables) * hold)))
+    return float(min(1.0, moduli[-2]) ** (1 / (len(tables) * hold))), 0.0
 
 
 def reversible_spectrum(P: "Sparse", pi: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -122,6 +130,32 @@ def _second_of_slow(S: "Sparse") -> float:
         return float(high)
     low = eigsh(S, k=1, sigma=-1 - NEAR_ONE, v0=_start(n), maxiter=50, tol=1e-8, return_eigenvectors=False)
     return float(max(high, -low[0]))
+
+
+def _lanczos(P: "Sparse", pi: NDArray[np.float64]) -> tuple[float, float]:
+    """The largest modulus beside 1, from below, by Lanczos' three terms, and the norm of its residual.
+
+    Without orthogonalising again: eigenvalues may come twice, but the largest is no other (Paige 1972).
+    """
+    n, root, S = len(pi), np.sqrt(pi), _symmetric(P, pi)
+    v, before = _start(n), np.zeros(n)
+    v -= root * (root @ v)
+    v /= np.linalg.norm(v)
+    diagonal, beside = np.empty(LANCZOS_STEPS), np.zeros(LANCZOS_STEPS)
+    for step in range(LANCZOS_STEPS):
+        w = S @ v - (beside[step - 1] if step else 0.0) * before
+        diagonal[step] = w @ v
+        w -= diagonal[step] * v
+        w -= root * (root @ w)  # rounding lets the known pair (1, root) grow again
+        beside[step] = np.linalg.norm(w)
+        if step % 20 == 19 or beside[step] < 1e-14:
+            values, vectors = eigh_tridiagonal(diagonal[: step + 1], beside[:step])
+            found = int(np.abs(values).argmax())
+            modulus, error = float(abs(values[found])), float(beside[step] * abs(vectors[-1, found]))
+            if error <= LANCZOS_ERROR * (1 - modulus):
+                break
+        v, before = w / beside[step], v
+    return min(1.0, modulus), error
 
 
 def _start(n: int) -> NDArray[np.float64]:
@@ -175,9 +209,19 @@ def chain_period(tables: "Tables", hold: int) -> int:
     if len(tables) > 1:
         recurrent = _closed_classes(moves)[0]
         moves = moves[recurrent][:, recurrent]
-    distance = csgraph.dijkstra(moves, unweighted=True, indices=[0])[0].astype(np.int64)
+    order, before = csgraph.breadth_first_order(moves, 0)
+    distance = hops(order, before)
     start, end = moves.nonzero()
     return int(np.gcd.reduce(np.abs(distance[start] + 1 - distance[end]))) // (len(tables) * hold)
+
+
+@compiled
+def hops(order: NDArray[np.int32], before: NDArray[np.int32]) -> NDArray[np.int64]:
+    """Distances from the first node of a breadth-first order, in which ``before`` says from where each was found."""
+    distance = np.zeros(len(before), np.int64)
+    for node in order[1:]:
+        distance[node] = distance[before[node]] + 1
+    return distance
 
 
 def require_one_class(tables: "Tables", hold: int, name: str) -> None:

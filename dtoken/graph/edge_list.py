@@ -2,16 +2,17 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
+from dtoken.compiled import compiled
 from dtoken.errors import InputError
 from dtoken.graph.checks import enough
-from dtoken.graph.topology import Topology, adjacency_of
+from dtoken.graph.topology import Topology, from_edges
 
-if TYPE_CHECKING:
-    import networkx as nx
-else:
-    from dtoken.graph.lazy import nx
+NEWLINE, HASH, ZERO, SPACES = 10, 35, 48, (9, 11, 12, 13, 32)  # bytes
 
 
 def edge_list(
@@ -30,12 +31,15 @@ def edge_list(
             if path is None
             else "graph.path and graph.edges are both given; give one of them"
         )
-    found = _read_edges(Path(path), n) if path is not None else [_listed(edge, n) for edge in edges or ()]
-    graph: nx.Graph[int] = nx.DiGraph() if directed else nx.Graph()
-    graph.add_nodes_from(range(n))
-    graph.add_edges_from(found)
+    found = _read_edges(Path(path), n) if path is not None else _listed(edges or (), n)
     given = {"edges": len(found)} if path is None else {"path": str(path)}
-    return Topology("edge_list", n, directed, (adjacency_of(graph),), params={**given, "directed": directed})
+    return Topology(
+        "edge_list",
+        n,
+        directed,
+        (from_edges(n, found[:, 0], found[:, 1], directed=directed),),
+        params={**given, "directed": directed},
+    )
 
 
 def is_networkx(graph: object) -> bool:
@@ -48,6 +52,7 @@ def edges_of(graph: Any) -> dict[str, Any]:
 
     Examples
     --------
+    >>> import networkx as nx
     >>> edges_of(nx.path_graph(3))
     {'edges': [(0, 1), (1, 2)], 'directed': False}
     """
@@ -60,26 +65,54 @@ def edges_of(graph: Any) -> dict[str, Any]:
     return {"edges": sorted({(int(u), int(v)) for u, v in graph.edges()}), "directed": bool(graph.is_directed())}
 
 
-def _listed(edge: Sequence[int], n: int) -> tuple[int, int]:
-    words = [str(word) for word in edge] if isinstance(edge, Sequence) else [str(edge)]
-    return _edge(words, n, "graph.edges")
+def _listed(edges: Sequence[Sequence[int]], n: int) -> NDArray[np.int64]:
+    pairs = [_edge([str(word) for word in e] if isinstance(e, Sequence) else [str(e)], n, "graph.edges") for e in edges]
+    return np.array(pairs, np.int64).reshape(-1, 2)
 
 
-def _read_edges(path: Path, n: int) -> list[tuple[int, int]]:
+def _read_edges(path: Path, n: int) -> NDArray[np.int64]:
     try:
-        text = path.read_text(encoding="utf-8")
+        content = path.read_bytes()
     except OSError as error:
         raise InputError(f"graph.path={path} cannot be read ({error.strerror}); give a file of lines 'u v'") from None
-    except UnicodeDecodeError:
-        raise InputError(f"graph.path={path} is not a text file; give a file of lines 'u v'") from None
-    edges = []
-    for number, line in enumerate(text.splitlines(), start=1):
-        words = line.partition("#")[0].split()
-        if words:
-            edges.append(_edge(words, n, f"{path}, line {number}"))
-    if not edges:
+    numbers = np.empty(2 * (content.count(b"\n") + 1), np.int64)
+    found, wrong = _parse(np.frombuffer(content, np.uint8), n, numbers)
+    if wrong:
+        try:
+            line = content.split(b"\n")[wrong - 1].decode()
+        except UnicodeDecodeError:
+            raise InputError(f"graph.path={path} is not a text file; give a file of lines 'u v'") from None
+        _edge(line.partition("#")[0].split(), n, f"{path}, line {wrong}")
+    if found == 0:
         raise InputError(f"graph.path={path} has no edges; give a file of lines 'u v'")
-    return edges
+    return numbers[:found].reshape(-1, 2)
+
+
+@compiled
+def _parse(text: NDArray[np.uint8], n: int, numbers: NDArray[np.int64]) -> tuple[int, int]:
+    """Write the node numbers of a file; return how many, and the first line, counted from 1, that is no edge, or 0."""
+    found, line, words, value, comment = 0, 1, 0, -1, False
+    for place in range(len(text) + 1):
+        sign = text[place] if place < len(text) else NEWLINE
+        if sign == HASH:
+            comment = True
+        if ZERO <= sign < ZERO + 10 and not comment:
+            value = min(max(value, 0) * 10 + sign - ZERO, n)
+        elif sign in SPACES or comment or sign == NEWLINE:
+            if value >= 0:
+                words += 1
+                if value >= n or words > 2:
+                    return found, line
+                numbers[found] = value
+                found += 1
+                value = -1
+            if sign == NEWLINE:
+                if words == 1:
+                    return found, line
+                line, words, comment = line + 1, 0, False
+        else:
+            return found, line
+    return found, 0
 
 
 def _edge(words: list[str], n: int, where: str) -> tuple[int, int]:

@@ -1,4 +1,4 @@
-"""The compiled jump of a token: one uniform number, one next node."""
+"""The compiled jump of a token: one uniform number, one next node; and the table that it searches."""
 
 from typing import Any
 
@@ -40,3 +40,16 @@ def step(
         else:
             low = middle + 1
     return np.int64(neighbours[low])
+
+
+@compiled
+def sums_of_rows(indptr: NDArray[np.integer[Any]], data: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Cumulative sums inside each row of probabilities, none of them empty; the last is exactly one."""
+    sums = np.empty(len(data))
+    for row in range(len(indptr) - 1):
+        total = 0.0
+        for entry in range(indptr[row], indptr[row + 1]):
+            total += data[entry]
+            sums[entry] = min(total, 1.0)
+        sums[indptr[row + 1] - 1] = 1.0
+    return sums

@@ -6,7 +6,7 @@ list of its parameters and defaults.
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -14,14 +14,16 @@ from dtoken.errors import InputError
 from dtoken.graph.checks import enough, whole
 from dtoken.graph.edge_list import edge_list
 from dtoken.graph.fixed import barbell, complete, directed_cycle, grid, hypercube, path, ring, star, torus
-from dtoken.graph.random_graphs import directed_random, erdos_renyi, geometric, random_regular
-from dtoken.graph.topology import Topology, adjacency_of, connected, written_out
+from dtoken.graph.random_graphs import (
+    directed_random,
+    erdos_renyi,
+    geometric,
+    power_law,
+    random_regular,
+    small_world,
+)
+from dtoken.graph.topology import Topology, connected, from_edges, written_out
 from dtoken.text import did_you_mean, use_one_of
-
-if TYPE_CHECKING:
-    import networkx as nx
-else:
-    from dtoken.graph.lazy import nx
 
 MOST_PHASES = 100_000  # jumps until a sequence of graphs begins again: the walk has a law for each of them
 PERIOD = 10  # random rings of a time-varying graph unless said otherwise
@@ -65,9 +67,8 @@ def _cyclic(n: int, directed: bool, adjacency: tuple[Any, ...], params: dict[str
 
 
 def _random_ring(n: int, rng: np.random.Generator) -> Any:
-    graph: nx.Graph[int] = nx.Graph()
-    nx.add_cycle(graph, rng.permutation(n).tolist())
-    return adjacency_of(graph)
+    cycle = rng.permutation(n)
+    return from_edges(n, cycle, np.roll(cycle, -1))
 
 
 def _part(n: int, item: str | Mapping[str, Any]) -> Topology:
@@ -88,6 +89,8 @@ REGISTRY: dict[str, Callable[..., Topology]] = {
     "hypercube": hypercube,
     "erdos_renyi": erdos_renyi,
     "random_regular": random_regular,
+    "small_world": small_world,
+    "power_law": power_law,
     "geometric": geometric,
     "barbell": barbell,
     "directed_cycle": directed_cycle,

@@ -9,14 +9,13 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
-from scipy.sparse import csgraph, csr_array
+from scipy.sparse import coo_array, csgraph, csr_array
 
 from dtoken.errors import InputError
 
 if TYPE_CHECKING:
-    import networkx as nx
-
     Sparse: TypeAlias = csr_array[Any, tuple[int, int]]
+    Ends: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 
 COMPLETE_TABLE_LIMIT = 2_000  # nodes up to which a complete graph may be written out (n^2 entries)
 
@@ -71,14 +70,18 @@ class Topology:
         return int(count)
 
 
-def adjacency_of(graph: "nx.Graph[Any]") -> "Sparse":
-    """Boolean CSR adjacency of a networkx graph, nodes in sorted order."""
-    import networkx as nx
+def from_edges(n: int, u: "Ends", v: "Ends", *, directed: bool = False) -> "Sparse":
+    """Boolean CSR adjacency from the ends of edges; edges that are given twice count once.
 
-    nodes = sorted(graph)
-    stored = nx.to_scipy_sparse_array(graph, nodelist=nodes, dtype=np.dtype(np.bool_), weight=None)
-    matrix = csr_array(stored)
-    matrix.sort_indices()
+    Examples
+    --------
+    >>> from_edges(3, np.array([0, 1]), np.array([1, 2])).indices.tolist()
+    [1, 0, 2, 1]
+    """
+    start, end = (u, v) if directed else (np.concatenate([u, v]), np.concatenate([v, u]))
+    there = np.ones(len(start), np.bool_)
+    matrix = csr_array(coo_array((there, (start.astype(np.int32), end.astype(np.int32))), shape=(n, n)))
+    matrix.sum_duplicates()
     return matrix
 
 

@@ -19,6 +19,7 @@ from scipy.sparse.csgraph import shortest_path
 
 from dtoken.errors import InputError
 from dtoken.graph import chain
+from dtoken.graph.sampler import sums_of_rows
 from dtoken.graph.topology import Topology, written_out
 from dtoken.text import use_one_of
 
@@ -147,14 +148,23 @@ class Walk:
         """Whether the walk forgets where it started."""
         return self.period_of_chain == 1
 
-    @cached_property
+    @property
     def spectral_gap(self) -> float:
         """One minus the second largest modulus of an eigenvalue of P, per jump; 0 for a periodic walk."""
+        return 1.0 - self._second_modulus[0]
+
+    @property
+    def gap_error(self) -> float:
+        """How far the gap may be off: the residual of an estimate by Lanczos on many nodes; 0: it is exact."""
+        return self._second_modulus[1]
+
+    @cached_property
+    def _second_modulus(self) -> tuple[float, float]:
         if self.iid or not self.aperiodic:
-            return float(self.iid)
+            return 1.0 - float(self.iid), 0.0
         pi = self.stationary if self.reversible else None
         try:
-            return 1.0 - chain.second_modulus(self._tables, self.hold, pi)
+            return chain.second_modulus(self._tables, self.hold, pi)
         except ArithmeticError:
             raise InputError(
                 f"the spectral gap of {self.name} cannot be found; use at most {chain.DENSE} nodes"
@@ -179,7 +189,7 @@ class Walk:
         """Return the smallest N >= 1 with max_ij |P^N_ij - pi_j| <= eps, over all starts within a period.
 
         Exact while period * hold * n^2 <= 4 million (2000 nodes); for larger reversible walks the bound
-        sqrt(pi_max / pi_min) (1 - gap)^N <= eps, which is never smaller than the exact N.
+        sqrt(pi_max / pi_min) (1 - gap)^N <= eps, which is never smaller than the exact N; the gap less its error.
         """
         if eps not in self._mixing:
             self._mixing[eps] = self._smallest_mixing(eps)
@@ -198,8 +208,14 @@ class Walk:
             return chain.smallest_mixing(self._tables, self.hold, self.stationary, eps)
         if not self.reversible:
             raise InputError(f"{self.name} is too large to find its mixing; set algorithm.jumps to a number")
+        gap = self.spectral_gap - self.gap_error
+        if gap <= 0:
+            raise InputError(
+                f"the spectral gap of {self.name} is too small to be told from 0 ({self.spectral_gap:.1g} within "
+                f"{self.gap_error:.1g}); set algorithm.jumps to a number"
+            )
         spread = np.sqrt(self.stationary.max() / self.stationary.min())
-        return max(1, int(np.ceil(np.log(eps / spread) / np.log1p(-self.spectral_gap))))
+        return max(1, int(np.ceil(np.log(eps / spread) / np.log1p(-gap))))
 
     def require_mixing(self, eps: float = 1.0) -> None:
         """Refuse a walk whose law never comes within ``eps`` of pi from every start."""
@@ -311,9 +327,4 @@ def _with_way_out(graph: "Sparse") -> "Sparse":
 def _cumulative(P: "Sparse") -> NDArray[np.float64]:
     """Cumulative sums inside each row; the last is set to one, so that no u below one can miss the row."""
     P.sort_indices()
-    sums = np.empty(P.nnz)
-    for start, end in zip(P.indptr[:-1], P.indptr[1:], strict=True):
-        np.cumsum(P.data[start:end], out=sums[start:end])
-    np.minimum(sums, 1.0, out=sums)
-    sums[P.indptr[1:] - 1] = 1.0
-    return sums
+    return sums_of_rows(P.indptr, P.data)

@@ -3,11 +3,13 @@
 import pickle
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
 
 import networkx as nx
 import numpy as np
 import pytest
+from scipy import stats
 
 from dtoken.errors import InputError
 from dtoken.graph import REGISTRY, build, parameters
@@ -71,7 +73,10 @@ def test_every_kind_is_connected_sorted_and_pickles(kind):
     assert [g.indices.tolist() for g in copy.adjacency] == [g.indices.tolist() for g in topology.adjacency]
 
 
-@pytest.mark.parametrize("kind", ["erdos_renyi", "random_regular", "geometric", "directed_random", "time_varying"])
+RANDOM = ["erdos_renyi", "random_regular", "small_world", "power_law", "geometric", "directed_random", "time_varying"]
+
+
+@pytest.mark.parametrize("kind", RANDOM)
 def test_random_graphs_depend_on_the_seed_alone(kind):
     def edges(seed):
         return [graph.indices.tolist() for graph in build(kind, 30, seed=seed).adjacency]
@@ -89,6 +94,60 @@ def test_random_graphs_have_the_law_they_claim():
     pairs = 400 * 399 / 2
     assert abs(edges - 0.1 * pairs) < 5 * np.sqrt(pairs * 0.1 * 0.9)
     assert build("erdos_renyi", 6, p=1.0).adjacency[0].nnz == 30
+
+
+def test_regular_graphs_on_six_nodes_are_equally_likely():
+    """There are 70 with degree 3, all connected."""
+    cubic = [as_networkx(build("random_regular", 6, degree=3, seed=seed)) for seed in range(700)]
+    counts = Counter(frozenset(frozenset(edge) for edge in graph.edges) for graph in cubic)
+    assert stats.chisquare([*counts.values(), *[0] * (70 - len(counts))]).pvalue > 1e-3
+
+
+@pytest.mark.parametrize("degree", [3, 10, 98, 99])
+def test_regular_graphs_of_any_degree_are_simple(degree):
+    graph = build("random_regular", 100, degree=degree).adjacency[0]
+    assert set(np.diff(graph.indptr)) == {degree}
+    assert (graph != graph.T).nnz == graph.diagonal().sum() == 0
+
+
+@pytest.mark.parametrize("rewired", [0, 0.1, 1.0])
+def test_small_worlds_have_the_clustering_of_networkx(rewired):
+    """Watts and Strogatz: 3 (k - 2) / (4 (k - 1)) of a lattice; edges stay as many as they were."""
+    ours = [as_networkx(build("small_world", 400, degree=6, rewired=rewired, seed=seed)) for seed in range(8)]
+    theirs = [nx.connected_watts_strogatz_graph(400, 6, rewired, seed=seed) for seed in range(8)]
+    assert {graph.number_of_edges() for graph in ours} == {1200}
+    mine, other = ([nx.average_clustering(graph) for graph in graphs] for graphs in (ours, theirs))
+    if rewired == 0:
+        assert mine == [pytest.approx(0.6)] * 8
+    else:
+        assert np.mean(mine) == pytest.approx(
+            np.mean(other), abs=4 * np.hypot(np.std(mine), np.std(other)) / np.sqrt(8)
+        )
+    mine, other = (np.sort(np.concatenate([list(dict(g.degree).values()) for g in gs])) for gs in (ours, theirs))
+    assert stats.ks_2samp(mine, other).pvalue > 1e-3
+
+
+def test_power_laws_have_the_degrees_of_networkx():
+    ours = [as_networkx(build("power_law", 1000, edges=3, seed=seed)) for seed in range(6)]
+    theirs = [nx.barabasi_albert_graph(1000, 3, seed=seed) for seed in range(6)]
+    assert {graph.number_of_edges() for graph in ours} == {theirs[0].number_of_edges()}
+    mine, other = (np.concatenate([list(dict(g.degree).values()) for g in gs]) for gs in (ours, theirs))
+    assert stats.ks_2samp(mine, other).pvalue > 1e-3
+    assert np.mean(mine == 3) == pytest.approx(2 / 5, abs=0.03)  # 2 m (m + 1) / (k (k + 1) (k + 2)) at k = m
+
+
+def test_geometric_graphs_join_what_is_near():
+    graph = as_networkx(build("geometric", 600, radius=0.1))
+    plain = nx.random_geometric_graph(600, 0.1, seed=1)
+    mine, other = (np.array(list(dict(g.degree).values())) for g in (graph, plain))
+    assert stats.ks_2samp(mine, other).pvalue > 1e-3
+    assert nx.average_clustering(graph) == pytest.approx(nx.average_clustering(plain), abs=0.03)
+
+
+def test_edges_of_erdos_renyi_are_equally_likely():
+    counts = sum(build("erdos_renyi", 7, p=0.6, seed=seed).adjacency[0].toarray().astype(int) for seed in range(400))
+    pairs = counts[np.triu_indices(7, 1)]
+    assert stats.chisquare(pairs).pvalue > 1e-3
 
 
 def test_a_disconnected_draw_is_drawn_again():
@@ -147,6 +206,10 @@ def test_ten_thousand_nodes(kind):
         ({"kind": "random_regular", "n": 7, "degree": 3}, ["graph.degree=3 and nodes=7 are both odd"]),
         ({"kind": "random_regular", "n": 7, "degree": 7}, ["graph.degree=7", "from 1 to 6"]),
         ({"kind": "random_regular", "n": 8, "degree": 1}, ["components", "use a larger graph.degree"]),
+        ({"kind": "random_regular", "n": 4000, "degree": 2}, ["20 draws", "components", "use a larger graph.degree"]),
+        ({"kind": "small_world", "n": 8, "degree": 3}, ["graph.degree=3 is odd"]),
+        ({"kind": "small_world", "n": 8, "rewired": 1.2}, ["graph.rewired=1.2", "at most 1"]),
+        ({"kind": "power_law", "n": 8, "edges": 8}, ["graph.edges=8", "from 1 to 7"]),
         ({"kind": "barbell", "n": 8, "clique": 5}, ["graph.clique=5", "from 2 to 4"]),
         ({"kind": "time_varying", "n": 8, "graphs": "ring"}, ["graph.graphs='ring'", "[ring,star]"]),
         ({"kind": "time_varying", "n": 8, "graphs": ["time_varying"]}, ["time_varying"]),
@@ -203,6 +266,13 @@ def test_edge_list_needs_a_readable_file_and_a_way_back(tmp_path: Path):
     (tmp_path / "binary").write_bytes(b"\xff\xfe\x00")
     with pytest.raises(InputError, match="not a text file"):
         build("edge_list", 3, path=tmp_path / "binary")
+
+
+def test_an_edge_list_is_read_as_numpy_does(tmp_path: Path):
+    ring = np.stack([np.arange(2000), (np.arange(2000) + 1) % 2000], axis=1)
+    np.savetxt(tmp_path / "edges.txt", ring, fmt="%d", delimiter="\t", newline="\r\n", header="a ring")
+    read = build("edge_list", 2000, path=tmp_path / "edges.txt").adjacency[0]
+    assert (read != build("ring", 2000).adjacency[0]).nnz == 0
 
 
 def test_a_complete_graph_needs_no_networkx() -> None:

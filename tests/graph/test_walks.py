@@ -5,7 +5,7 @@ import pytest
 from scipy import stats
 
 from dtoken.errors import InputError
-from dtoken.graph import REGISTRY, build, step, walk
+from dtoken.graph import REGISTRY, build, chain, step, walk
 
 UNDIRECTED = ["ring", "path", "grid", "torus", "star", "hypercube", "erdos_renyi", "geometric", "barbell"]
 
@@ -114,6 +114,25 @@ def test_sparse_and_dense_spectra_agree(kind):
     w = walk(build(kind, 600))
     values = np.sort(np.abs(np.linalg.eigvals(w.transition().toarray())))
     assert w.spectral_gap == pytest.approx(1 - values[-2], rel=1e-8)
+
+
+@pytest.mark.parametrize(("kind", "law"), [("random_regular", "simple"), ("grid", "lazy"), ("power_law", "metropolis")])
+def test_the_estimate_of_lanczos_is_within_its_error(kind, law, monkeypatch):
+    exact = walk(build(kind, 900), law)
+    assert exact.gap_error == 0
+    monkeypatch.setattr(chain, "LANCZOS", 500)
+    monkeypatch.setattr(chain, "MIXING_ENTRIES", 1)
+    w = walk(build(kind, 900), law)
+    assert 0 < w.gap_error < 2e-3 * w.spectral_gap
+    assert abs(w.spectral_gap - exact.spectral_gap) <= w.gap_error
+    assert w.mixing(1e-5) >= exact.mixing(1e-5)
+
+
+def test_a_gap_that_lanczos_cannot_tell_from_zero_has_no_mixing(monkeypatch):
+    monkeypatch.setattr(chain, "LANCZOS", 500)
+    monkeypatch.setattr(chain, "LANCZOS_STEPS", 20)
+    with pytest.raises(InputError, match=r"too small to be told from 0 .* set algorithm.jumps"):
+        walk(build("ring", 2500), "lazy").mixing(1e-5)
 
 
 @pytest.mark.parametrize("seed", [0, 1, 2])

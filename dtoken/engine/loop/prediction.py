@@ -18,7 +18,7 @@ from dtoken.schedule.stream import Law, Schedule
 from dtoken.theory.local_work import PARTS, Work, rate_share, work
 from dtoken.theory.promise import PROVED
 
-SPECTRUM_NODES = 500  # nodes up to which the spectral gap of a walk is quick to compute
+SPECTRUM_NODES = 500  # nodes up to which the spectral gap of a walk that is not reversible is computed
 BASIS, PAPER_BASIS, COSTS = "basis", "basis of the paper's rate", "costs to an accuracy"  # the rows in words
 BOUNDS = "bounds: after so many steps the mean of F - F* is below it"  # with the constant of the proof
 ABOUT = "about, without the constant: as if F - F* fell by the rate from the start on"
@@ -297,11 +297,11 @@ def _constants(constants: Arrays) -> dict[str, float | str]:
 
 def _spectrum(setting: Setting) -> dict[str, float | str]:
     walk = setting.facts.walk
-    if not (walk.iid or walk.n <= SPECTRUM_NODES):
+    if not (walk.iid or walk.reversible or walk.n <= SPECTRUM_NODES):
         return {}
-    pi = walk.visit_law(setting.law.jumps)
+    pi, gap = walk.visit_law(setting.law.jumps), float(walk.spectral_gap)
     return {
-        "spectral gap of the walk": float(walk.spectral_gap),
+        "spectral gap of the walk": f"{gap:.4g} (within {walk.gap_error:.1g})" if walk.gap_error else gap,
         "smallest stationary probability": float(pi.min()),
         "largest stationary probability": float(pi.max()),
         "jumps a visit": setting.law.jumps,

@@ -16,37 +16,20 @@ centralized    to node 0, the server, and back (also for node 0 itself)  2 n    
 The gradients at the starting point belong to the start and are not counted.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dtoken.algorithms.allreduce import PATTERNS, VISITS, Tokens
-from dtoken.algorithms.base import NO_MARGINS, InBlocks
-from dtoken.algorithms.contract import Facts, Models, Vector, check_choice
-from dtoken.algorithms.synchronous import RoundMethod
+from dtoken.algorithms.allreduce import AllReduceMethod, Descent, Tokens
+from dtoken.algorithms.contract import Facts, Models, Vector
 from dtoken.compiled import compiled
 from dtoken.errors import InputError
-from dtoken.graph.topology import COMPLETE_TABLE_LIMIT
 from dtoken.problem.finite_sum import FiniteSum
 from dtoken.problem.hosted import HostedRows, add_gradient
 from dtoken.problem.kernels import squared_norm
-from dtoken.schedule import rounds
-from dtoken.schedule.events import concatenate
-from dtoken.schedule.stream import Schedule
 from dtoken.theory.promise import PROVED, Promise
-
-
-class Descent(NamedTuple):
-    """Constants of gradient descent."""
-
-    n: int
-    sigma: float
-    L_b: float  # smoothness of the nodes' losses
-    kappa: float  # 1 + L_b / sigma
-    step: float  # s
 
 
 class Nodes(NamedTuple):
@@ -78,7 +61,7 @@ def local(c: Any, rows: Any, nodes: Any, i: int, r: int, t: float) -> None:
 
 
 @dataclass(frozen=True)
-class GD(InBlocks, RoundMethod):
+class GD(AllReduceMethod):
     """Gradient descent.
 
     Parameters
@@ -93,38 +76,18 @@ class GD(InBlocks, RoundMethod):
         As for Token GD.
     """
 
-    allreduce: str = "all_to_all"
-
     name = "gd"
-    refuses = NO_MARGINS
     local = staticmethod(local)
     phases = (descend,)
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_choice("allreduce", self.allreduce, tuple(VISITS))
         if self.step >= 2:
             raise InputError(f"algorithm.step={self.step} diverges: gd needs a step below 2 / (L_b + sigma)")
 
-    @property
-    def visit(self) -> Callable[..., None]:
-        """What a token does depends on the all-reduce."""
-        return VISITS[self.allreduce]
-
-    def token_start(self, n: int) -> NDArray[np.int64]:
-        """The ring has one token, the others one message per node."""
-        return np.arange(1 if self.allreduce == "ring" else n, dtype=np.int64)
-
     def constants(self, facts: Facts) -> Descent:
         """The step size."""
-        if self.allreduce == "all_to_all" and facts.n > COMPLETE_TABLE_LIMIT:
-            raise InputError(f"gd would send {facts.n}**2 messages a step; use algorithm.allreduce=ring or centralized")
-        L_b = self.batch_smoothness(facts)
-        return Descent(facts.n, facts.sigma, L_b, 1 + L_b / facts.sigma, self.step / (L_b + facts.sigma))
-
-    def schedule(self, c: Descent, facts: Facts, seed: int) -> Schedule:
-        """The all-reduce, then a local step everywhere."""
-        return rounds.Rounds(concatenate([PATTERNS[self.allreduce](c.n), rounds.local_steps(c.n)]))
+        return self.descent(facts)
 
     def promise(self, c: Descent, facts: Facts) -> Promise:
         """1 - max(1 - s sigma, s L - 1)^2 a round, L = L_b + sigma."""
@@ -135,23 +98,10 @@ class GD(InBlocks, RoundMethod):
         """A step contracts the distance, from theta = 0 on."""
         return None if self.heuristic else 0.5 * self.objective_smoothness(facts) * squared_norm(best)
 
-    def notes(self, c: Descent, facts: Facts) -> tuple[str, ...]:
-        """The graph plays no role."""
-        if facts.walk.topology.complete:
-            return super().notes(c, facts)
-        note = f"gd does not use {facts.walk.topology.name}: its messages go as allreduce={self.allreduce} says"
-        return (*super().notes(c, facts), note)
-
     def states(self, c: Descent, rows: HostedRows) -> tuple[Nodes, Tokens]:
         """The model that all nodes share, at zero."""
-        theta, g, total = (np.zeros((len(rows.w), rows.d)) for _ in range(3))
-        K = len(self.token_start(c.n))
-        return Nodes(theta, g, total, np.zeros(len(rows.w), np.int64)), Tokens(np.zeros((K, rows.d)), np.full(K, c.n))
-
-    def begin(self, c: Descent, rows: HostedRows, nodes: Nodes) -> None:
-        """The first gradients, at theta = 0: without the regulariser's share."""
-        for i in np.flatnonzero(np.diff(rows.first)).tolist():
-            add_gradient(rows, i, rows.first[i], rows.first[i + 1], nodes.theta[i], nodes.g[i])
+        total, sent, tokens = self.sums(c, rows)
+        return Nodes(np.zeros_like(total), np.zeros_like(total), total, sent), tokens
 
     def models(self, c: Descent, nodes: Nodes, tokens: Tokens, t: float) -> Models:
         """The models of the nodes; there are no tokens."""

@@ -15,7 +15,7 @@ from dtoken.algorithms.contract import Arrays, Facts, Vector
 from dtoken.errors import InputError
 from dtoken.graph.topology import Topology
 from dtoken.schedule.clock import Costs
-from dtoken.schedule.events import concatenate
+from dtoken.schedule.events import Events, concatenate
 from dtoken.schedule.rounds import Rounds, exchange, local_steps
 from dtoken.schedule.stream import Law, Schedule
 from dtoken.theory.gossip import network
@@ -40,9 +40,8 @@ class Messages(NamedTuple):
     message: Vector  # (n, d)
 
 
-@dataclass(frozen=True)
-class Messenger(SmoothMethod):
-    """A method with rounds of messages."""
+class Messaging:
+    """A method whose tokens are messages, and whose events come in rounds."""
 
     reports_nodes = True
     meet = None
@@ -54,6 +53,11 @@ class Messenger(SmoothMethod):
     def law(self, c: Arrays, facts: Facts) -> Law:
         """Only for its number of tokens: the events come in rounds."""
         return Law(len(self.token_start(facts.n)), 0.0, 0.0, np.full(facts.n, 1 / facts.n))
+
+
+@dataclass(frozen=True)
+class Messenger(Messaging, SmoothMethod):
+    """A method with rounds of messages, whose step size depends on the smoothness of the nodes' losses."""
 
 
 @dataclass(frozen=True)
@@ -108,9 +112,9 @@ class AveragingMethod(RoundMethod):
 
     def schedule(self, c: Averaging, facts: Facts, seed: int) -> Schedule:
         """Messages to all neighbours, then a local step everywhere."""
-        return neighbour_rounds(facts.walk.topology, self.name)
+        return Rounds(neighbour_round(facts.walk.topology, self.name))
 
 
-def neighbour_rounds(topology: Topology, method: str) -> Rounds:
+def neighbour_round(topology: Topology, method: str) -> Events:
     """Messages to all neighbours, then a local step everywhere."""
-    return Rounds(concatenate([exchange(network(topology, method).neighbours), local_steps(topology.n)]))
+    return concatenate([exchange(network(topology, method).neighbours), local_steps(topology.n)])

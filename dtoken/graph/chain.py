@@ -254,3 +254,9 @@ def _closed_classes(moves: "Sparse") -> list[NDArray[np.int64]]:
     leaving = np.zeros(count, dtype=np.bool_)
     leaving[label[start][label[start] != label[end]]] = True
     return [np.flatnonzero(label == closed) for closed in np.flatnonzero(~leaving)]
+
+
+def hitting_time(P: "Sparse", pi: NDArray[np.float64]) -> float:
+    """The longest mean number of jumps from one node to another, by the fundamental matrix Z = (I - P + 1 pi')^-1."""
+    Z = np.linalg.inv(np.eye(P.shape[0]) - P.toarray() + pi)
+    return float(((np.diag(Z) - Z) / pi).max())

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 KINDS = ("simple", "lazy", "metropolis")
 HOPS_NODES = 2000  # nodes up to which a table of all pairs is small
+MOST_HITTING = 2_000  # nodes up to which hitting times come from dense algebra
 STAY = 0.5  # of the lazy walk, unless another probability is given
 
 
@@ -137,6 +138,25 @@ class Walk:
         if self.n > HOPS_NODES:
             raise InputError(f"nodes={self.n}, but all shortest ways are kept for up to {HOPS_NODES:,} nodes only")
         return np.asarray(shortest_path(self.topology.adjacency[0], unweighted=True), dtype=np.int32)
+
+    @cached_property
+    def hitting_time(self) -> float:
+        """The longest mean number of jumps until a token comes to a given node, from any other.
+
+        Examples
+        --------
+        >>> from dtoken.graph import build, walk
+        >>> round(walk(build("ring", 8)).hitting_time, 9)  # (n / 2)^2
+        16.0
+        """
+        if self.iid:
+            return float(self.n)
+        if self.period > 1 or self.n > MOST_HITTING:
+            raise InputError(
+                f"the hitting time of {self.name} is not known: it takes a graph that does not change, with at most "
+                f"{MOST_HITTING} nodes"
+            )
+        return chain.hitting_time(self.transition(), self.stationary)
 
     @cached_property
     def period_of_chain(self) -> int:

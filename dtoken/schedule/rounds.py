@@ -91,6 +91,24 @@ class Rounds:
 
 
 @dataclass(frozen=True, eq=False)
+class SampledRounds(Rounds):
+    """One round again and again, whose local steps use samples.
+
+    As in ``stream.Drawn``, the numbers of a segment depend on the seed and the segment's number only.
+    """
+
+    seed: int
+
+    def segments(self, start: Start) -> Iterator[tuple[Events, Start]]:
+        """Yield the events from ``start`` on, segment by segment."""
+        for events, after in super().segments(start):
+            local = events.kind == LOCAL
+            draw = events.draw.copy()
+            draw[local] = _generator(self.seed, after.segment - 1).random(int(np.count_nonzero(local)))
+            yield events._replace(draw=draw), after
+
+
+@dataclass(frozen=True, eq=False)
 class RandomRounds:
     """An endless schedule whose steps are an exchange with probability ``p``, else a local step at every node.
 
@@ -108,9 +126,7 @@ class RandomRounds:
         patterns = concatenate([self.exchange, local_steps(self.n)])
         steps = max(1, SEGMENT_STEPS // max(self.exchange.size, self.n))
         while True:
-            generator = np.random.Generator(
-                np.random.Philox(key=np.array([self.seed, 0], np.uint64), counter=[0, 0, 0, start.segment])
-            )
+            generator = _generator(self.seed, start.segment)
             exchanging = generator.random(steps) < self.p
             draws = generator.random((steps, self.n))
             sizes = np.where(exchanging, self.exchange.size, self.n)
@@ -123,6 +139,11 @@ class RandomRounds:
             start = start._replace(used=in_order(columns, self.order, self.seed, start.used))
             events, start = _numbered(columns, start)
             yield events, start
+
+
+def _generator(seed: int, segment: int) -> np.random.Generator:
+    """The numbers of a segment."""
+    return np.random.Generator(np.random.Philox(key=np.array([seed, 0], np.uint64), counter=[0, 0, 0, segment]))
 
 
 def _numbered(events: Events, start: Start) -> tuple[Events, Start]:

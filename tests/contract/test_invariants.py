@@ -67,6 +67,21 @@ def sdca(case: Setup, engine: Any) -> tuple[Floats, ...]:
     return case.shards.n * SIGMA * engine.tokens.theta[0], of_samples(case, engine.nodes.g)
 
 
+def tracking(case: Setup, engine: Any) -> tuple[Floats, ...]:
+    """The trackers follow the mean of the gradients: sum_i y_i = sum_i g_i, after whole rounds."""
+    return engine.nodes.y.sum(axis=0), -engine.nodes.g.sum(axis=0)
+
+
+def sampled_tracking(case: Setup, engine: Any) -> tuple[Floats, ...]:
+    """The same with the estimates of the gradients."""
+    return engine.nodes.y.sum(axis=0), -engine.nodes.v.sum(axis=0)
+
+
+def mc_sag(case: Setup, engine: Any) -> tuple[Floats, ...]:
+    """The token carries the mean of the nodes' gradients."""
+    return case.shards.n * engine.tokens.mean[0], *-engine.nodes.g
+
+
 INVARIANTS: dict[str, Callable[[Setup, Any], tuple[Floats, ...]]] = {
     "token": dual,
     "tvr": dual,
@@ -77,6 +92,10 @@ INVARIANTS: dict[str, Callable[[Setup, Any], tuple[Floats, ...]]] = {
     "nids": nids,
     "dvr": dvr,
     "sdca": sdca,
+    "diging": tracking,
+    "agd": gd,
+    "gt_saga": sampled_tracking,
+    "mc_sag": mc_sag,
 }
 
 

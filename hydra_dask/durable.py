@@ -10,9 +10,9 @@ import platform
 import re
 import shutil
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO, Self
 
@@ -103,6 +103,25 @@ def remove(paths: Iterable[Path]) -> None:
             path.unlink(missing_ok=True)
 
 
+@contextmanager
+def _naming(path: Path) -> Iterator[None]:
+    """Let a fault that names no file, as a full disk is one, name this one."""
+    try:
+        yield
+    except OSError as error:
+        error.filename = error.filename or str(path)
+        raise
+
+
+def make_shared(folder: Path) -> None:
+    """Make a folder that is as open to others as the one in which it is, whatever the user's mask says."""
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with suppress(FileExistsError):
+        folder.mkdir()
+        with suppress(OSError):  # a file system that has no such thing
+            folder.chmod(folder.parent.stat().st_mode & 0o7777)
+
+
 class Batch:
     """Files and folders that get their names together, in the order in which they were made, once all are on disk.
 
@@ -116,12 +135,13 @@ class Batch:
 
     def file(self, path: Path, write: Callable[[BinaryIO], object]) -> None:
         """Let ``write`` fill a file."""
-        with self._partial(path).open("wb") as file:
+        with _naming(path), self._partial(path).open("wb") as file:
             write(file)
 
     def folder(self, path: Path, write: Callable[[Path], object]) -> None:
         """Let ``write`` make a folder."""
-        write(self._partial(path))
+        with _naming(path):
+            write(self._partial(path))
 
     def _partial(self, path: Path) -> Path:
         remove_leftovers(path.parent, path.name)

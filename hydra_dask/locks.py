@@ -65,7 +65,7 @@ def locked(path: Path, patience: float = 0.0, waiting: Callable[[str], None] | N
 
 def _taken(path: Path) -> Callable[[], None] | None:
     """How to let go of the lock, which is ours now; None: somebody holds it."""
-    handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+    handle = _open(path)
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         if not _is_same(handle, path):  # its last holder has just removed it
@@ -88,6 +88,14 @@ def _taken(path: Path) -> Callable[[], None] | None:
         os.close(handle)
 
     return release
+
+
+def _open(path: Path) -> int:
+    """The file of a lock; whoever can make files in its folder can take it after us, also if we leave it behind."""
+    handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+    with suppress(OSError):  # it is somebody else's
+        os.fchmod(handle, path.parent.stat().st_mode & 0o666)
+    return handle
 
 
 def _is_same(handle: int, path: Path) -> bool:

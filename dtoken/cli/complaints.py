@@ -111,6 +111,11 @@ def _not_understood(override: str) -> InputError:
     key, _, value = override.partition("=")
     if key in GROUPS and (own := re.sub(KEYS_OF_OPTION, _with_colons, value)) != value:
         return InputError(f"{override} cannot be understood; an option has keys of its own as in {key}={own}")
+    if found := re.fullmatch(r"\[([^\[\]{}\"']+)\]", value):
+        quoted = ",".join(f'"{word.strip()}"' for word in found[1].split(","))
+        return InputError(
+            f"{override} cannot be understood; for a list of words write {command([f'{key}=[{quoted}]'])}"
+        )
     escaped = value.replace("\\", "\\\\").replace("'", "\\'")
     word = command([f"{key}='{escaped}'"])
     return InputError(f"{override} cannot be understood; to take the value as it is, write {word}")

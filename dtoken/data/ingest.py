@@ -25,7 +25,7 @@ from dtoken.data.partition import Partition
 from dtoken.data.rows import Source
 from dtoken.data.store import ShardStore
 from dtoken.errors import InputError, RunError
-from hydra_dask.durable import sync_folder, sync_tree
+from hydra_dask.durable import make_shared, sync_folder, sync_tree
 from hydra_dask.locks import locked
 
 WAITING = "{} is ingesting this dataset; waiting for it"
@@ -106,7 +106,7 @@ def _locked(root: Path, name: str, watcher: Watcher) -> Iterator[None]:
     """Be the only process that makes the store ``name``."""
     with ExitStack() as stack:
         try:
-            (root / ".locks").mkdir(parents=True, exist_ok=True)
+            make_shared(root / ".locks")
             file = root / ".locks" / f"{name}.lock"
             stack.enter_context(locked(file, math.inf, lambda who: watcher.note(WAITING.format(who))))
         except OSError as error:

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from hydra_dask.durable import write_complete
+from hydra_dask.durable import make_shared, write_complete
 from hydra_dask.locks import locked
 
 Arrays = dict[str, NDArray[np.float64]]
@@ -43,7 +43,7 @@ def cached(store: str | os.PathLike[str] | None, name: str, compute: Callable[[]
         return found
     with ExitStack() as stack:
         try:
-            file.parent.mkdir(parents=True, exist_ok=True)
+            make_shared(file.parent)
             stack.enter_context(locked(file.with_name(f"{file.name}.lock"), math.inf))
         except OSError as error:
             warnings.warn(f"{file} cannot be written ({error}): computing it for this run only", stacklevel=2)

@@ -51,6 +51,9 @@ REFUSED = {
     "experiment=quikstart": "+experiment=quikstart is not known; did you mean +experiment=quickstart? Use one of ",
     "algorithm=[tvr,tavr]": f"algorithm=[tvr,tavr] {SEVERAL} algorithm=tvr, or with -m algorithm=tvr,tavr to run each.",
     "-m graph=[ring,path]": f"{NONE_STARTED} graph=[ring,path]: graph=[ring,path] {SEVERAL} graph=ring, ",
+    "cluster=slurm +cluster.options.job_extra_directives=[--nice,--x=y]": "+cluster.options.job_extra_directives="
+    "[--nice,--x=y] cannot be understood; for a list of words write "
+    '\'+cluster.options.job_extra_directives=["--nice","--x=y"]\'',
     "data=svmlight data.path=a(1).svm": "data.path=a(1).svm cannot be understood; to take the value as it is, write "
     "\"data.path='a(1).svm'\".",
     "-m hydra/sweeper=dask_optuna hydra.sweeper.sampler._target_=optuna.nosuch seed=0,1": "hydra/sweeper=dask_optuna "

@@ -3,6 +3,8 @@
 import errno
 import fcntl
 import os
+import subprocess
+import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -10,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from hydra_dask.durable import make_shared
 from hydra_dask.locks import Held, locked
 from tests.waiting import until
 
@@ -88,3 +91,32 @@ def test_the_holder_on_another_machine_is_believed_and_named(tmp_path: Path, flo
     with locked(tmp_path / "lock"):
         pass
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="takes root to be two users")
+def test_a_lock_in_a_folder_of_a_group_can_be_taken_by_others_of_it(tmp_path: Path) -> None:
+    """The first user's mask forbids others to write; what the folder allows counts, also for what is left behind."""
+    store = tmp_path / "store"
+    store.mkdir()
+    store.chmod(0o2775)
+    os.chown(store, 0, 4242)
+    for folder in (tmp_path, *tmp_path.parents[:2]):
+        folder.chmod(folder.stat().st_mode | 0o055)
+    before = os.umask(0o022)
+    try:
+        make_shared(store / ".locks")
+    finally:
+        os.umask(before)
+    assert (store / ".locks").stat().st_mode & 0o7777 == 0o2775
+    assert (store / ".locks").stat().st_gid == 4242
+    code = (
+        "import os, sys; from pathlib import Path; from hydra_dask.locks import locked; path = Path(sys.argv[1]);"
+        "os.setgroups([4242]); os.setresgid(4242, 4242, 4242); uid = int(sys.argv[2]); os.setresuid(uid, uid, uid);"
+        "lock = locked(path); lock.__enter__(); os._exit(0) if uid == 7001 else lock.__exit__(None, None, None)"
+    )
+    for user in ("7001", "7002"):  # the first one dies with the lock
+        done = subprocess.run(
+            [sys.executable, "-c", code, str(store / ".locks/one.lock"), user], capture_output=True, text=True
+        )
+        assert (done.returncode, done.stderr) == (0, "")
+    assert not list((store / ".locks").iterdir())

@@ -130,12 +130,13 @@ def believe_records(manifest: Manifest) -> None:
     """Bring a manifest up to date whose driver may be dead: records are newer; a folder that is gone is not done."""
     for job in manifest.jobs:
         if job.status != DONE and (record := read_record(manifest.directory, job)):
+            newest = record.get("attempt", 0) >= job.attempts  # a later attempt may not have told anything yet
             job.attempts = max(job.attempts, record.get("attempt", 0))
             job.started, job.ended = record.get("started"), record.get("ended")
             if record["status"] not in (RUNNING, LEFT):
                 job.status, job.error = record["status"], record.get("error")
-            elif job.status == WAITING:
-                job.status = RUNNING
+            elif newest:
+                job.status = RUNNING if record["status"] == RUNNING else WAITING
         if job.status not in TO_DO and not (manifest.directory / job.folder).is_dir():
             job.status, job.error, job.attempts, job.started, job.ended = WAITING, None, 0, None, None
 
@@ -183,3 +184,12 @@ def driver_lives(directory: Path) -> bool:
             return False
     except (Held, OSError):  # OSError: a directory of somebody else, for reading only
         return True
+
+
+def driver_since(directory: Path) -> str | None:
+    """Since when the driver that holds the sweep directory is at work, in UTC; None: that is not known."""
+    try:
+        found = json.loads((directory / RECORDS / "driver.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+    return str(found["since"])

@@ -4,11 +4,13 @@ import os
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from dtoken.errors import InputError
+from dtoken.sweep.stuck import Stuck, as_dict, stuck_in_queue, stuck_lines, stuck_runs
 from dtoken.sweep.submit import LOG, queued, submission
 from dtoken.text import plural
 from hydra_dask.cluster.queue import Entry
@@ -22,6 +24,7 @@ from hydra_dask.manifest import (
     Manifest,
     believe_records,
     driver_lives,
+    driver_since,
     read_manifest,
 )
 from hydra_dask.queue_file import read_queue
@@ -44,8 +47,12 @@ class Status:
         Whether a driver is at work.
     eta
         Seconds until the end, by the time that jobs took so far; None: not known.
+    speed
+        Jobs that end in an hour, at the pace since the driver began; None: not known.
     queue
         The jobs of the batch system on which it runs.
+    stuck
+        Running jobs, by index, and jobs of the queue, by their ids, of which nothing is heard.
     """
 
     directory: Path
@@ -53,17 +60,23 @@ class Status:
     progress: Mapping[int, Mapping[str, Any]]
     alive: bool
     eta: float | None
+    speed: float | None
     queue: list[dict[str, Any]]
+    stuck: Mapping[int | str, Stuck]
 
     def as_dict(self) -> dict[str, Any]:
         """The status as a dictionary, for scripts."""
-        jobs = [asdict(job) | {"progress": self.progress.get(job.index)} for job in self.jobs]
+        jobs = [
+            asdict(job) | {"progress": self.progress.get(job.index), "stuck": as_dict(self.stuck.get(job.index))}
+            for job in self.jobs
+        ]
         return {
             "directory": str(self.directory),
             "driver": self.alive,
             "eta": self.eta,
+            "speed": self.speed,
             "counts": counted(self.jobs),
-            "queue": self.queue,
+            "queue": [job | {"stuck": as_dict(self.stuck.get(job["job"]))} for job in self.queue],
             "jobs": jobs,
         }
 
@@ -71,21 +84,26 @@ class Status:
         """The status in lines of text, for a person."""
         line = in_words(counted(self.jobs), len(self.jobs))
         found = [line if self.eta is None else f"{line}   ETA {clock(self.eta)}"]
-        found += queue_lines(self.queue)
+        if self.speed is not None:
+            found.append(f"speed      {self.speed:.3g} runs an hour")
+        found += queue_lines(self.queue, self.stuck)
         swept = swept_keys([job.overrides for job in self.jobs])
         for job in self.jobs:
             if job.status == RUNNING:
                 told = self.progress.get(job.index, {})
                 share = f"   {told['fraction']:.0%}" if "fraction" in told else ""
                 found.append(f"  #{job.index:<4} {short(job, swept)}   {told.get('text', '')}{share}".rstrip())
+                found += stuck_lines(self.stuck.get(job.index))
         found += closing(self.jobs, self.directory)[1:]
         if not self.alive and any(job.status in TO_DO for job in self.jobs):
             found.append(f"no driver is at work; dtoken-sweep resume {shlex.quote(str(self.directory))}")
         return found
 
 
-def queue_lines(queue: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Jobs of a batch system: how many are at work, and of the others why not.
+def queue_lines(
+    queue: Sequence[Mapping[str, Any]], stuck: Mapping[int | str, Stuck] = MappingProxyType({})
+) -> list[str]:
+    """Jobs of a batch system: how many are at work, and of the others why not, and what they printed last.
 
     Examples
     --------
@@ -98,7 +116,9 @@ def queue_lines(queue: Sequence[Mapping[str, Any]]) -> list[str]:
     kind, works = queue[0]["kind"], sum(job["works"] for job in queue)
     lines = [f"queue      {plural(len(queue), f'{kind} job')}, {works} at work"]
     waiting = [job for job in queue if not job["works"]]
-    lines += [f"  {job['job']:<6} {Entry(job['state'], job['reason'])}" for job in waiting[:JOBS_SHOWN]]
+    for job in waiting[:JOBS_SHOWN]:
+        lines.append(f"  {job['job']:<6} {Entry(job['state'], job['reason'])}")
+        lines += stuck_lines(stuck.get(job["job"]))
     return lines + ([f"  and {len(waiting) - JOBS_SHOWN:,} more"] if len(waiting) > JOBS_SHOWN else [])
 
 
@@ -150,24 +170,39 @@ def sweep_status(directory: Path) -> Status:
             job.status = WAITING
     running = [job for job in manifest.jobs if job.status == RUNNING]
     progress = {job.index: read_progress(directory, job) for job in running}
+    if not alive:
+        return Status(directory, manifest.jobs, progress, alive, None, None, [], {})
+    queue = read_queue(directory)
     return Status(
         directory,
         manifest.jobs,
         progress,
         alive,
-        _eta(manifest.jobs) if alive else None,
-        read_queue(directory) if alive else [],
+        _eta(manifest.jobs, progress),
+        _speed(manifest.jobs, driver_since(directory)),
+        queue,
+        stuck_runs(directory, running) | stuck_in_queue(directory, queue),
     )
 
 
-def _eta(jobs: list[Job]) -> float | None:
-    """By the mean time of finished jobs, and as many at a time as run now."""
+def _eta(jobs: Sequence[Job], progress: Mapping[int, Mapping[str, Any]]) -> float | None:
+    """By the mean time of finished jobs, as many at a time as run now, and what these have done already."""
     taken = [_seconds(job) for job in jobs if job.status not in (WAITING, RUNNING) and job.started and job.ended]
-    left = [job for job in jobs if job.status in (WAITING, RUNNING)]
-    running = sum(job.status == RUNNING for job in jobs)
+    running = [job for job in jobs if job.status == RUNNING]
+    left = sum(job.status == WAITING for job in jobs) + len(running)
     if not taken or not left or not running:
         return None
-    return sum(taken) / len(taken) * len(left) / running
+    done = sum(float(progress.get(job.index, {}).get("fraction") or 0.0) for job in running)
+    return sum(taken) / len(taken) * (left - done) / len(running)
+
+
+def _speed(jobs: Sequence[Job], since: str | None) -> float | None:
+    """Jobs that end in an hour, at the pace since the driver began."""
+    if since is None:
+        return None
+    ended = [job for job in jobs if job.status not in (WAITING, RUNNING) and (job.ended or "") > since]
+    hours = (datetime.now(UTC) - datetime.fromisoformat(since)).total_seconds() / 3600
+    return len(ended) / hours if ended and hours > 0 else None
 
 
 def _seconds(job: Job) -> float:

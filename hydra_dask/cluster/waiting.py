@@ -1,5 +1,6 @@
 """Jobs of a batch system from which there is no worker yet, in words."""
 
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -11,16 +12,21 @@ TAIL = 8192  # bytes at the end of a file among which its last line is
 
 
 class Wait(NamedTuple):
-    """A job: whether its worker is at work, what the batch system says of it, and for how many seconds it is there."""
+    """A job: whether its worker is at work, what the batch system says of it, and for how many seconds it is there.
+
+    ``since`` is when it was submitted, in UTC.
+    """
 
     job: str
     works: bool
     entry: Entry
     seconds: float
+    since: str = ""
 
     def as_dict(self) -> dict[str, Any]:
         """The same for JSON."""
-        return {"job": self.job, "works": self.works, "state": self.entry.state, "reason": self.entry.reason}
+        said = {"state": self.entry.state, "reason": self.entry.reason}
+        return {"job": self.job, "works": self.works, **said, "since": self.since}
 
 
 def in_words(kind: str, waits: Sequence[Wait]) -> str:
@@ -49,5 +55,16 @@ def last_words(folder: Path) -> str:
     if not files:
         return f"; what jobs print is in {folder}"
     newest = max(files, key=lambda path: path.stat().st_mtime)
-    lines = newest.read_bytes()[-TAIL:].decode(errors="replace").strip().splitlines()
-    return f"; {newest} ends with: {lines[-1].strip()}" if lines else f"; what jobs print is in {folder}"
+    lines = last_lines(newest, 1)
+    return f"; {newest} ends with: {lines[-1]}" if lines else f"; what jobs print is in {folder}"
+
+
+def last_lines(file: Path, count: int) -> list[str]:
+    """The last lines of a file that are not empty; none, if it is not there."""
+    try:
+        with file.open("rb") as stream:
+            stream.seek(max(0, stream.seek(0, os.SEEK_END) - TAIL))
+            text = stream.read().decode(errors="replace")
+    except OSError:
+        return []
+    return [line.strip() for line in text.splitlines() if line.strip()][-count:]

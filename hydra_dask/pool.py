@@ -27,6 +27,7 @@ GRACE_SECONDS = 15.0  # after the time limit of a job, before its worker is stop
 NO_WORKER_SECONDS = 300.0  # a busy machine takes its time to replace a dead one
 FAR_APART = 4  # jobs for each worker, from which on two that begin take one from each end
 NANNY_SECONDS = 20.0  # that a nanny has to notice how its worker ended, and to tell
+FETCH_SECONDS = 60.0  # for the result of a job that is over; its record has it, too
 ASK_SECONDS = 2.0  # between two questions to a batch system
 
 
@@ -201,7 +202,7 @@ class Pool:
             return
         if future.status == "finished":
             try:
-                outcome = future.result()
+                outcome = future.result(timeout=FETCH_SECONDS)
             except Exception as error:  # lost on the way here; the record tells
                 self._lost(entry, f"its result was lost ({error})")
                 return
@@ -347,12 +348,12 @@ class Pool:
             if limit is not None and self._looked - entry.since > limit + GRACE_SECONDS:
                 self._end_by_force(entry)
         self._tell_demand()
+        if (reason := self.trouble()) is not None:
+            raise NoWorkers(f"there will be no workers: {reason}")
         if self._workers:
             self._idle_since = self._looked
         elif self._looked - self._idle_since > self.rules.patience:
             raise NoWorkers(f"there was no worker for {self.rules.patience:.0f} seconds; the sweep cannot go on")
-        elif (reason := self.trouble()) is not None:
-            raise NoWorkers(f"there will be no workers: {reason}")
 
     def _tell_demand(self) -> None:
         """Let go of workers for which there is nothing more to do."""

@@ -17,11 +17,12 @@ from contextlib import suppress
 from typing import Any
 
 import dask
-from distributed import Nanny, Worker
+from distributed import Nanny
 from distributed.core import Status
 
 from hydra_dask.blame import EXITS, Deaths
 from hydra_dask.cluster._signals import die_if_full
+from hydra_dask.cluster._silent import SilentWorker
 from hydra_dask.cluster.cgroup import out_of_memory_kills
 from hydra_dask.worker import STATIONS
 
@@ -33,7 +34,7 @@ KEEPING_SHARE = 1 / 4  # of that time, that it may then take to keep what it has
 _nannies: list[Nanny] = []
 
 
-class LeavingWorker(Worker):
+class LeavingWorker(SilentWorker):
     """A worker that leaves in good order on a signal and at the end of its lifetime."""
 
     def __init__(self, *arguments: Any, **keywords: Any) -> None:

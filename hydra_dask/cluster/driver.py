@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from hydra_dask.cluster import jobqueue
-from hydra_dask.cluster.jobs import Jobs, joined
+from hydra_dask.cluster.jobs import Jobs
 from hydra_dask.cluster.keeper import refusal
 
 
@@ -71,14 +71,23 @@ class Driver:
         options.pop("worker_extra_args", None)
         more = options.pop("job_extra_directives", None) or cluster.site_default("job-extra-directives")
         plain = replace(
-            cluster, workers=1, jobs=None, cores=1, memory=self.memory, tls=False, logs=self.logs, options=options
+            cluster,
+            workers=1,
+            jobs=None,
+            nodes=1,
+            array=False,
+            cores=1,
+            memory=self.memory,
+            tls=False,
+            logs=self.logs,
+            options=options,
         )
         if cluster.names.get("walltime") != "":
             plain = replace(plain, walltime=self.walltime)
         arguments = plain.job_arguments(None) | {
             "job_name": self.name,
             "memory": self.memory,  # there are no workers in it to be watched
-            "job_extra_directives": joined(cluster.driver_directives, more),
+            "job_extra_directives": plain.all_directives(cluster.driver_directives, more),
         }
         job: Any = getattr(jobqueue.load(), cluster.system).job_cls(None, self.name, **arguments)
         prologue = options.get("job_script_prologue") or []

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from hydra_dask.cluster import jobqueue
 from hydra_dask.cluster.address import check_interface, own_address
+from hydra_dask.cluster.arrays import Form
 from hydra_dask.cluster.connection import (
     DASHBOARD,
     Connection,
@@ -25,6 +26,7 @@ from hydra_dask.cluster.connection import (
     quiet,
 )
 from hydra_dask.cluster.credentials import file_security, shared_credentials
+from hydra_dask.cluster.ports import Ports
 from hydra_dask.cluster.queue import Queue
 from hydra_dask.cluster.scratch import private_folder
 from hydra_dask.cluster.size import Size, Wanted
@@ -37,6 +39,7 @@ if TYPE_CHECKING:
     from hydra_dask.cluster.keeper import Keeper
 
 LEAVING = "hydra_dask.cluster._leaving"
+PYTHON = f"{shlex.quote(sys.executable)} -P"
 ROOM = 300_000_000  # bytes of a job beside its workers: the process that watches them, and what grows before it looks
 COMMAND = "hydra_dask.cluster._batch_worker"
 CONFIGURATION = {
@@ -44,6 +47,7 @@ CONFIGURATION = {
     "distributed.deploy.lost-worker-timeout": "60s",
     "distributed.scheduler.allowed-failures": 0,  # a task whose worker died is not Dask's to repeat
 }
+LISTS = {"job_extra_directives", "job_script_prologue", "worker_extra_args", "job_directives_skip"}  # among options
 # What a job gets from keys of ours, never from options.
 OURS = {"processes", "nanny", "cores", "memory", "queue", "account", "project", "walltime", "security", "python"} | {
     "interface",
@@ -64,6 +68,10 @@ class Jobs:
         How many workers; ``2..16``: two at first, and up to 16 as those that were asked for start and work is left.
     jobs
         In how many jobs; None: every worker has its own. A job that is lost is replaced.
+    nodes
+        On how many machines the workers of each job are; more than one needs ``jobs``.
+    array
+        Whether jobs are submitted together, as an array of the batch system.
     cores
         Processors of each worker.
     memory
@@ -79,6 +87,9 @@ class Jobs:
         Seconds without any worker after which it is given up, with what the system says of the jobs; None: never.
     interface
         Network interface of scheduler and workers, as ``ib0``; None: the default one.
+    ports
+        The ports that a firewall leaves open, as ``40000-40100``: of the scheduler and its dashboard on this machine,
+        of workers, their nannies and the tokens of ``engine=dask`` on theirs; None: any.
     tls
         Whether connections are encrypted, with credentials made for this run.
     shared
@@ -96,6 +107,8 @@ class Jobs:
 
     workers: int | str = 2
     jobs: int | None = None
+    nodes: int = 1
+    array: bool = False
     cores: int = 1
     memory: str = "4GB"
     queue: str | None = None
@@ -103,6 +116,7 @@ class Jobs:
     walltime: str | None = "01:00:00"
     start_timeout: float | None = None
     interface: str | None = None
+    ports: str | None = None
     tls: bool = True
     shared: Path | None = None
     scratch: Path | None = None
@@ -116,16 +130,31 @@ class Jobs:
     driver_directives: ClassVar[Any] = []  # it goes on where it was, so the system may start it again
     listing: ClassVar[Queue]
     test: ClassVar[str | None] = None  # the command that says whether a script could ever run, without submitting it
+    form: ClassVar[Form | None] = None  # of arrays; None: it has none
+    node_variable: ClassVar[str | None] = None  # tells a worker of such a job the number of its machine
+    launch: ClassVar[str | None] = None  # before the command of a worker, starts it on each of ``{nodes}`` machines
 
     def __post_init__(self) -> None:
         Size.of(self.workers)
         check_positive("cores", self.cores)
+        check_positive("nodes", self.nodes)
         if self.jobs is not None:
             check_positive("jobs", self.jobs)
+        elif self.nodes > 1:
+            raise ValueError(f"cluster.nodes={self.nodes} needs cluster.jobs: how many jobs with so many machines each")
+        if self.nodes > 1 and self.launch is None:
+            raise ValueError(f"cluster.nodes={self.nodes} means nothing to {self.kind}; use more cluster.jobs")
+        if self.array and self.form is None:
+            raise ValueError(f"cluster.array=true means nothing to {self.kind}; leave it away")
+        if self.ports is not None:
+            Ports.of(self.ports)
         if not isinstance(self.options, dict | None):
             raise ValueError(
                 "cluster.options must be keys and values, as in '+cluster.options.job_extra_directives=[\"--nice\"]'"
             )
+        for key, value in (self.options or {}).items():
+            if key in LISTS and isinstance(value, str):
+                raise ValueError(f"cluster.options.{key}={value} must be a list, as '[\"--nice\"]'")
         for key in set(self.options or {}) & OURS:
             raise ValueError(f"cluster.options.{key} is fixed, or has a key of its own in cluster")
         for key, name in self.names.items():
@@ -139,6 +168,21 @@ class Jobs:
     @property
     def per_job(self) -> int:
         """Workers in one job."""
+        return self.per_node * self.machines
+
+    @property
+    def machines(self) -> int:
+        """Machines of one job: not more than workers."""
+        return min(self.nodes, self._together)
+
+    @property
+    def per_node(self) -> int:
+        """Workers on one machine of a job."""
+        return math.ceil(self._together / self.machines)
+
+    @property
+    def _together(self) -> int:
+        """Workers that should be in one job."""
         return 1 if self.jobs is None else math.ceil(self.size.most / self.jobs)
 
     @property
@@ -159,8 +203,16 @@ class Jobs:
 
     @property
     def job_memory(self) -> int:
-        """Bytes that a job asks for: more than its workers may use, or the system would kill what they may still do."""
-        return self.worker_memory * self.per_job + ROOM
+        """Bytes that a job asks for on each of its machines.
+
+        They are more than its workers may use, or the system would kill what these may still do.
+        """
+        return self.worker_memory * self.per_node + ROOM
+
+    @property
+    def job_cores(self) -> int:
+        """Processors that a job asks for on each of its machines."""
+        return self.cores * self.per_node
 
     @property
     def folder(self) -> Path:
@@ -223,6 +275,8 @@ class Jobs:
                 )
             except (OSError, ValueError, RuntimeError) as error:
                 raise RuntimeError(f"cluster={self.kind} could not be started: {str(error).strip()}") from error
+            if self.machines > 1:
+                cluster.new_spec["group"] = self._endings()
             with (
                 cluster,
                 Client(cluster) as client,
@@ -245,14 +299,31 @@ class Jobs:
 
         evidence = partial(last_words, self.log_folder)
         wanted = Wanted(self.size, self.per_job)
-        return Keeper(cluster, self.kind, wanted, self.listing, self.start_timeout, evidence)
+        form = self.form if self.array else None
+        return Keeper(cluster, self.kind, wanted, self.listing, self.start_timeout, evidence, form)
+
+    def _endings(self) -> list[str]:
+        """How the names of the workers of one job end, which begin with that of the job."""
+        on_each = [""] if self.per_node == 1 else [f"-{worker}" for worker in range(self.per_node)]
+        return [f"-{node}{ending}" for node in range(self.machines) for ending in on_each]
 
     def _scheduler_options(self) -> dict[str, Any]:
         """How the scheduler is started; what the user or the site says wins."""
         given = (self.options or {}).get("scheduler_options") or self.site_default("scheduler-options") or {}
         interface = self.interface or self.site_default("interface")
         where = {} if interface or {"host", "interface"} & set(given) else {"host": own_address()}
-        return {"dashboard_address": self.dashboard, **where, **given}
+        return {"dashboard_address": self.dashboard, **where, **self._own_ports(), **given}
+
+    def _own_ports(self) -> dict[str, Any]:
+        """Free ports of this machine out of those that may be used."""
+        if self.ports is None:
+            return {}
+        ports = Ports.of(self.ports)
+        port = ports.free("")
+        chosen: dict[str, Any] = {"port": port}
+        if self.dashboard == DASHBOARD:
+            chosen["dashboard_address"] = f"{DASHBOARD.rpartition(':')[0]}:{ports.free('', but=[port])}"
+        return chosen
 
     def job_arguments(self, security: "Security | None") -> dict[str, Any]:
         """What a job of dask-jobqueue is called with."""
@@ -264,17 +335,18 @@ class Jobs:
         more = options.pop("job_extra_directives", None) or self.site_default("job-extra-directives")
         arguments = options.pop("worker_extra_args", None) or self.site_default("worker-extra-args") or []
         return {
-            "cores": self.cores * self.per_job,
+            "cores": self.job_cores,
             "memory": f"{self.job_memory}B",
-            "processes": self.per_job,
+            "processes": self.per_node,
             # exec: signals reach Python, not a shell around it; -P: what lies in the current directory is no program
-            "python": f"exec {shlex.quote(sys.executable)} -P",
+            "python": f"exec {self._launcher()}{PYTHON}",
             "worker_command": COMMAND,
             "security": security,
             "local_directory": None if self.scratch is None else os.fspath(self.scratch),
             "log_directory": os.fspath(self.log_folder),
             "worker_extra_args": [*self._worker_arguments(), *arguments],
-            "job_extra_directives": joined(self.directives, more),
+            "job_extra_directives": self.all_directives(self.directives, more),
+            **self.resources(),
             **renamed,
             **options,
         }
@@ -283,8 +355,25 @@ class Jobs:
         """The time limit, as the system writes it."""
         return self.walltime
 
+    def resources(self) -> dict[str, Any]:
+        """What dask-jobqueue is to ask for in place of what it would."""
+        return {}
+
+    def all_directives(self, ours: Any, more: Any) -> Any:
+        """Directives of ours and of the user: a list, or for HTCondor a dictionary."""
+        return [*ours, *(more or [])]
+
+    def _launcher(self) -> str:
+        """What starts the command of the workers on all machines of a job."""
+        return "" if self.machines == 1 or self.launch is None else f"{self.launch.format(nodes=self.machines)} "
+
     def _worker_arguments(self) -> list[str]:
-        arguments = ["--nworkers", str(self.per_job), "--nanny", "--no-dashboard"]
+        arguments = ["--nworkers", str(self.per_node), "--nanny", "--no-dashboard"]
+        if self.ports is not None:
+            first, last = Ports.of(self.ports)
+            arguments += ["--worker-port", f"{first}:{last}", "--nanny-port", f"{first}:{last}"]
+        if self.machines > 1 and self.node_variable is not None:
+            arguments += ["--node", self.node_variable]
         arguments += ["--memory-limit", f"{self.worker_memory}B"]  # the last one counts: dask-jobqueue shares out all
         arguments += ["--worker-class", f"{LEAVING}.LeavingWorker", "--preload-nanny", LEAVING]
         limit = None if self.names.get("walltime") == "" else self.walltime or self.site_default("walltime")
@@ -306,10 +395,3 @@ class Jobs:
         each = f"{self.cores} core{'s' if self.cores > 1 else ''} and {self.memory} each"
         spread = f" in {jobs} job{'s' if jobs > 1 else ''}" if self.per_job > 1 else ""
         return in_words(self.size, "worker" if spread else "job", f"{self.kind}{spread}, {each}", self.tls)
-
-
-def joined(ours: Any, more: Any) -> Any:
-    """Directives of ours and of the user: a list, or for HTCondor a dictionary."""
-    if isinstance(ours, dict):
-        return {**ours, **(more or {})}
-    return [*ours, *(more or [])]

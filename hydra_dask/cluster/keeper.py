@@ -13,9 +13,13 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import Any
 
+from hydra_dask.cluster.arrays import Array, Form
 from hydra_dask.cluster.queue import Entry, Queue, number
+from hydra_dask.cluster.reach import Reach
+from hydra_dask.cluster.reach import in_words as unreachable
 from hydra_dask.cluster.size import Wanted
 from hydra_dask.cluster.waiting import Wait, in_words
+from hydra_dask.manifest import now
 
 ROUND_SECONDS = 1.0  # between two looks at the workers, which cost nothing
 MOST_SECONDS = 60.0  # between two questions to the batch system, which others use too
@@ -30,7 +34,8 @@ log = logging.getLogger(__name__)
 class Keeper:
     """Keeps as many jobs of a cluster as are ``wanted``.
 
-    Without any worker for ``start_timeout`` seconds it gives up; ``evidence`` says what the jobs printed.
+    Without any worker for ``start_timeout`` seconds it gives up; ``evidence`` says what the jobs printed. With a
+    ``form`` jobs that are submitted at the same time are an array.
     """
 
     def __init__(
@@ -41,12 +46,14 @@ class Keeper:
         queue: Queue,
         start_timeout: float | None = None,
         evidence: Callable[[], str] = str,
+        form: Form | None = None,
     ) -> None:
         self._cluster, self._kind, self._wanted, self._queue = cluster, kind, wanted, queue
-        self._start_timeout, self._evidence = start_timeout, evidence
+        self._start_timeout, self._evidence, self._form = start_timeout, evidence, form
         self._alone_since = time.monotonic()  # or before, there was a worker
         self._entries: dict[str, Entry] = {}  # what the batch system says of jobs without a worker
         self._since: dict[str, float] = {}  # when jobs were submitted
+        self._submitted: dict[str, str] = {}  # the same, in UTC
         self._told: set[str] = set()
         self._news: str | None = None
         self._numbers = itertools.count()
@@ -58,7 +65,8 @@ class Keeper:
         self.over = asyncio.Event()
         self.trouble: str | None = None  # why there will be no workers
         self.waits: list[Wait] = []  # all jobs, as they are
-        self._ids: dict[str, str] = {}  # of all jobs that there were, by name
+        self._ids: dict[str, tuple[str, str]] = {}  # of all jobs that there were, by name: in commands and in lists
+        self._reach = Reach(cluster.scheduler)
         self._released: set[str] = set()  # addresses of workers that nobody needs any more
 
     def news(self) -> str | None:
@@ -68,8 +76,8 @@ class Keeper:
 
     def fate(self, worker: str) -> str | None:
         """How the job of a worker of this name ended, in the system's words; None: it may still be there."""
-        job = self._ids.get(worker) or self._ids.get(worker.rpartition("-")[0], "")  # a job of several workers
-        return asyncio.run(self._queue.fate(number(job)))
+        name = next((name for name in self._ids if worker in self._names(name)), "")
+        return asyncio.run(self._queue.fate(*self._ids.get(name, ("", ""))))
 
     def demand(self, workers: int | None, idle: Collection[str]) -> None:
         """So many workers are needed (None: as many as there can be), and these addresses are not."""
@@ -79,19 +87,25 @@ class Keeper:
     async def fill(self) -> None:
         """Submit what lacks; RuntimeError: the batch system refuses."""
         before = set(self._cluster.worker_spec)
-        for _ in range(self._wanted.jobs - len(before)):
-            self._cluster.worker_spec[f"{self._kind}-{next(self._numbers)}"] = self._cluster.new_spec
+        self._cluster.worker_spec.update(self._specs(self._wanted.jobs - len(before)))
         try:
             await self._cluster
         finally:
             for name in set(self._cluster.worker_spec) - before:
                 job = self._cluster.workers.get(name)
-                self._since[name] = time.monotonic()
-                self._ids[name] = "" if job is None else str(job.job_id)
+                self._since[name], self._submitted[name] = time.monotonic(), now()
+                self._ids[name] = ("", "") if job is None else (str(job.job_id), _key(job))
                 if job is None or job.job_id is None:
                     await self._forget(name)
                 elif before or self._seen:
                     log.info("%s job %s was submitted in its place", self._kind, job.job_id)
+
+    def _specs(self, count: int) -> dict[str, dict[str, Any]]:
+        """What so many more jobs are made of, by their names."""
+        spec = self._cluster.new_spec
+        if self._form is not None and count > 1:
+            return Array(self._form, spec["cls"], count, f"{self._kind}-{next(self._numbers)}").specs(spec)
+        return {f"{self._kind}-{next(self._numbers)}": spec for _ in range(count)}
 
     async def run(self) -> None:
         """Look after the jobs until ``over``; never stops halfway through a submission."""
@@ -117,6 +131,7 @@ class Keeper:
         if stillborn:
             jobs = f"{self._kind} job{'s' if len(stillborn) > 1 else ''} {', '.join(stillborn)}"
             self._failed(f"{jobs} ended before a worker had reported")
+        await self._try_workers()
         await self._release()
         if set(self._cluster.workers) == self._working():
             self._wanted.all_started()
@@ -124,11 +139,22 @@ class Keeper:
             await self.fill()
         self._take_stock()
 
+    async def _try_workers(self) -> None:
+        """Give up jobs whose workers cannot be reached; all, if none ever was."""
+        there = {address: name for name in self._cluster.workers for address in self._addresses(name)}
+        for address in self._reach.missed(there):
+            reason = f"{self._kind} job {self._ids[there[address]][0]} {unreachable(address)}"
+            if not self._reach.any:
+                self.trouble = reason
+            else:
+                await self._forget(there[address])
+                self._failed(reason)
+
     async def _release(self) -> None:
         """Cancel jobs whose workers nobody needs, and those that wait in the queue for work that there is not."""
         busy = {name for name in self._working() if any(a not in self._released for a in self._addresses(name))}
         for name in self._working() - busy:
-            log.info("%s job %s is not needed any more", self._kind, self._ids.get(name))
+            log.info("%s job %s is not needed any more", self._kind, self._ids[name][0])
             await self._forget(name)
         waiting = [name for name in self._cluster.workers if name not in self._working()]
         surplus = len(self._cluster.worker_spec) - self._wanted.jobs
@@ -137,11 +163,15 @@ class Keeper:
 
     def _take_stock(self) -> None:
         """See which jobs have no worker yet, and whether that has lasted too long."""
-        working, now = self._working(), time.monotonic()
+        working, present = self._working(), time.monotonic()
         self._entries = {name: entry for name, entry in self._entries.items() if name not in working}
         waits = {
             name: Wait(
-                str(job.job_id), name in working, self._entries.get(name, Entry()), now - self._since.get(name, now)
+                str(job.job_id),
+                name in working,
+                self._entries.get(name, Entry()),
+                present - self._since.get(name, present),
+                self._submitted.get(name, ""),
             )
             for name, job in self._cluster.workers.items()
         }
@@ -152,21 +182,21 @@ class Keeper:
             self._news = in_words(self._kind, new)
             log.info("%s", self._news)
         if working:
-            self._alone_since = now
-        elif self._start_timeout is not None and now - self._alone_since > self._start_timeout:
+            self._alone_since = present
+        elif self._start_timeout is not None and present - self._alone_since > self._start_timeout:
             self.trouble = (
                 f"no job of {self._kind} has started within cluster.start_timeout={self._start_timeout:g} seconds; "
                 f"{in_words(self._kind, self.waits)}"
             )
 
-    async def _explain(self, known: Mapping[int, Entry]) -> None:
+    async def _explain(self, known: Mapping[str, Entry]) -> None:
         """Keep what the batch system says of jobs without a worker; of a few that wait for long, in detail."""
-        jobs = {name: number(job.job_id) for name, job in self._cluster.workers.items()}
-        silent = sorted(set(jobs) - self._working(), key=lambda name: jobs[name])
+        jobs = {name: _key(job) for name, job in self._cluster.workers.items()}
+        silent = sorted(set(jobs) - self._working(), key=lambda name: self._since[name])
         found = {name: known[jobs[name]] for name in silent if jobs[name] in known}
         late = [name for name in found if time.monotonic() - self._since[name] > NOTE_SECONDS]
         for name in late[:EXPLAINED]:
-            found[name] = await self._queue.explained(jobs[name], found[name])
+            found[name] = await self._queue.explained(self._ids[name][0], found[name])
         self._entries = found
 
     async def _lost(self) -> set[str]:
@@ -185,7 +215,7 @@ class Keeper:
         if known is None:
             return given_up
         await self._explain(known)
-        absent = {name for name in silent - self._working() if name in jobs and number(jobs[name].job_id) not in known}
+        absent = {name for name in silent - self._working() if name in jobs and _key(jobs[name]) not in known}
         lost, self._absent = absent & self._absent, absent  # twice: the first time it may have been too new
         if absent - lost:
             self._next_look = 0.0
@@ -203,8 +233,12 @@ class Keeper:
 
     def _addresses(self, name: str) -> list[str]:
         """Where the workers of a job are reached."""
-        own = {name + suffix for suffix in self._cluster.new_spec.get("group", [""])}
+        own = self._names(name)
         return [worker.address for worker in self._cluster.scheduler.workers.values() if str(worker.name) in own]
+
+    def _names(self, job: str) -> set[str]:
+        """What the workers of a job are called."""
+        return {job + ending for ending in self._cluster.new_spec.get("group", [""])}
 
     def _failed(self, reason: str) -> None:
         self._failures += 1
@@ -218,6 +252,7 @@ class Keeper:
 
         self._cluster.worker_spec.pop(name, None)
         self._since.pop(name, None)
+        self._submitted.pop(name, None)
         job = self._cluster.workers.pop(name, None)
         if job is not None:
             await job.close()  # cancels it, should it exist all the same
@@ -238,6 +273,11 @@ def keeping(keeper: Keeper) -> Iterator[Keeper]:
     finally:
         cluster.loop.add_callback(keeper.over.set)
         running.result(timeout=END_SECONDS)
+
+
+def _key(job: Any) -> str:
+    """What a job is called in lists: an element of an array knows it."""
+    return str(getattr(job, "key", "")) or number(str(job.job_id))
 
 
 def refusal(error: Exception) -> str:

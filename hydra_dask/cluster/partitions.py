@@ -1,8 +1,8 @@
 """Limits of SLURM's partitions: unless a site enforces them at once, a job that exceeds them waits for ever."""
 
 import re
-import subprocess
 
+from hydra_dask.cluster.site import said
 from hydra_dask.cluster.walltime import seconds
 
 COMMAND = ("sinfo", "--noheader", "--format=%P,%a,%l")
@@ -10,10 +10,9 @@ COMMAND = ("sinfo", "--noheader", "--format=%P,%a,%l")
 
 def obstacle(queue: str | None, walltime: str | None) -> str | None:
     """Why no partition of ``queue`` (None: the default one) would start a job of this length; None: one would."""
-    done = subprocess.run(COMMAND, capture_output=True, text=True, check=False)
     found = {
         name.removesuffix("*"): (name.endswith("*"), state, limit)
-        for name, state, limit in re.findall(r"^(\S+?),(\w+),(\S+)$", done.stdout, re.MULTILINE)
+        for name, state, limit in re.findall(r"^(\S+?),(\w+),(\S+)$", said(*COMMAND) or "", re.MULTILINE)
     }
     asked = [name for name in found if (found[name][0] if queue is None else name in queue.split(","))]
     reasons = [_reason(name, *found[name][1:], walltime) for name in asked]

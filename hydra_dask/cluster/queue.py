@@ -29,7 +29,8 @@ class Queue:
     command
         Lists them, one a line; ``{user}`` and ``{uid}`` are those of this process.
     line
-        What a line looks like: the groups ``job``, and where there are such columns ``state`` and ``reason``.
+        What a line looks like: the groups ``job``, and where there are such things ``element`` of an array, ``state``
+        and ``reason``.
     nothing
         What the command says, with an exit status other than 0, when there are no jobs.
     detail
@@ -51,16 +52,16 @@ class Queue:
     ending: str = ""
     words: Mapping[str, str] = field(default_factory=dict)
 
-    async def jobs(self) -> dict[int, Entry] | None:
-        """The jobs that wait or run, by their numbers; None: the batch system does not answer."""
+    async def jobs(self) -> dict[str, Entry] | None:
+        """The jobs that wait or run, by their numbers (``number``); None: the batch system does not answer."""
         status, text = await _output(self.command.format(user=getpass.getuser(), uid=os.getuid()))
         if status and not (self.nothing and self.nothing in text):
             return None
         found = re.finditer(self.line, text, re.MULTILINE)
-        return {int(line["job"]): self._entry(line.groupdict()) for line in found}
+        return {_key(line.groupdict()): self._entry(line.groupdict()) for line in found}
 
-    async def explained(self, job: int, entry: Entry) -> Entry:
-        """The same with all that the system has to say about it."""
+    async def explained(self, job: str, entry: Entry) -> Entry:
+        """The same with all that the system has to say about the job of this id."""
         if self.detail is None:
             return entry
         status, text = await _output(self.detail.format(job=job))
@@ -72,10 +73,10 @@ class Queue:
         more = self._entry(found)
         return Entry(more.state or entry.state, more.reason or entry.reason)
 
-    async def fate(self, job: int) -> str | None:
+    async def fate(self, job: str, key: str) -> str | None:
         """How a job ended, in the system's word or, if it does not say, ``gone``; None: it may still be there."""
         known = await self.jobs()
-        if known is None or job in known:
+        if known is None or key in known:
             return None
         status, text = (1, "") if self.ended is None else await _output(self.ended.format(job=job))
         found = None if status else re.search(self.ending, text)
@@ -100,13 +101,18 @@ async def _output(command: str) -> tuple[int, str]:
     return process.returncode or 0, output.decode(errors="replace")
 
 
-def number(job_id: str) -> int:
-    """The number of a job, whatever else its id contains.
+def _key(found: Mapping[str, str | None]) -> str:
+    element = found.get("element")
+    return f"{found['job']}.{element}" if element else str(found["job"])
+
+
+def number(job_id: str) -> str:
+    """The number of a job that is no element of an array, whatever else its id contains; empty: it has none.
 
     Examples
     --------
     >>> number("4711.login1"), number("12.0")
-    (4711, 12)
+    ('4711', '12')
     """
     found = re.match(r"\d+", job_id)
-    return int(found.group()) if found else -1
+    return found.group() if found else ""

@@ -76,6 +76,7 @@ class LocalWorkers:
         from distributed import Client, LocalCluster
 
         from hydra_dask.cluster._dashboard import when_opened
+        from hydra_dask.cluster._silent import SilentNanny
 
         workers = self.workers or WORKERS
         fork_server.start()
@@ -88,6 +89,7 @@ class LocalWorkers:
                 threads_per_worker=self.threads,
                 memory_limit=self.memory or "auto",
                 processes=True,
+                worker_class=SilentNanny,
                 host="127.0.0.1",
                 protocol="tls://" if self.tls else "tcp://",
                 security=temporary_security() if self.tls else None,

@@ -23,7 +23,11 @@ SUBMIT = {
     "sge": ("qsub", 'bash "$1" && echo \'Your job 17 ("dtoken-sweep") has been submitted\''),
     "oar": ("oarsub", 'for last; do :; done; bash -c "$last" && echo OAR_JOB_ID=17'),
 }
-LIST = {"slurm": ("squeue", "17,R"), "pbs": ("qselect", "17.server"), "lsf": ("bjobs", "17")}
+LIST = {
+    "slurm": ("squeue", "17,R"),
+    "pbs": ("qstat", "17.server me workq dask 1 1 1 1gb 01:00 R 00:01"),
+    "lsf": ("bjobs", "17"),
+}
 ASKED = {
     "slurm": ["-J dtoken-sweep", "-p long", "--mem=2G", "-t 24:00:00", "--requeue", "--open-mode=append"],
     "pbs": ["-N dtoken-sweep", "-q long", "-l select=1:ncpus=1:mem=1908MB", "-l walltime=24:00:00", "-r y", "-V"],

@@ -36,6 +36,10 @@ def test_every_cluster_has_a_commented_file_whose_keys_exist(kind: str) -> None:
         ({"kind": "address", "address": "tls://a:1"}, "needs cluster.ca"),
         ({"kind": "htcondor", "queue": "short"}, "means nothing to htcondor"),
         ({"kind": "slurm", "options": 3}, "keys and values"),
+        (
+            {"kind": "slurm", "options": {"job_extra_directives": "--nice"}},
+            "job_extra_directives=--nice must be a list",
+        ),
         ({"kind": "slurm", "jobs": 0}, "cluster.jobs=0 must be at least 1"),
         ({"kind": "slurm", "walltime": "90"}, "cluster.walltime=90 must be hours:minutes:seconds"),
         ({"kind": "slurm", "options": {"nanny": True}}, "cluster.options.nanny is fixed"),

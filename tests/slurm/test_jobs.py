@@ -114,6 +114,7 @@ def test_a_job_that_does_not_start_is_told_with_the_reason_and_given_up_in_the_e
         assert re.fullmatch(f"slurm job {job} has no worker yet, after [0-9]+ s: PD .BeginTime.", str(news[-1]))
         assert connection.news() is None  # once is enough
         (entry,) = connection.jobs()
+        assert entry.pop("since")
         assert entry == {"kind": "slurm", "job": job, "works": False, "state": "PD", "reason": "BeginTime"}
         until(connection.trouble)
         assert "no job of slurm has started within cluster.start_timeout=6 seconds" in str(connection.trouble())

@@ -7,6 +7,7 @@ Connections belong to a generation. When a host is lost, the generation ends eve
 that waits in it, and whoever comes too late with an old one is sent away.
 """
 
+import errno
 import socket
 import threading
 import time
@@ -18,6 +19,7 @@ from typing import NamedTuple, Protocol
 from dtoken.engine.dask.greeting import Encryption, Guest, dressed, introduce, welcome
 from dtoken.engine.dask.tcp import Arrived, Place, TcpLink
 from dtoken.engine.dask.wire import Wire
+from dtoken.errors import RunError
 
 CONNECT_SECONDS = 30.0  # a host that is lost is noticed earlier, and by others; a busy one needs its time
 GREETINGS = 64  # at a time: strangers may knock by the thousand, and cost so many threads and descriptors at most
@@ -47,9 +49,10 @@ class Link(Protocol):
 class Listener:
     """The door of a host: accepts the connections of its peers for one generation after another."""
 
-    def __init__(self, host: str, secret: bytes, encryption: Encryption | None = None) -> None:
-        family = socket.AF_INET6 if ":" in host else socket.AF_INET
-        self._socket = socket.create_server((host, 0), family=family, backlog=128)
+    def __init__(
+        self, host: str, secret: bytes, encryption: Encryption | None = None, ports: Sequence[int] = (0,)
+    ) -> None:
+        self._socket = _opened(host, ports)
         self.secret, self._encryption = secret, encryption
         self._waiting: dict[Guest, Wire] = {}
         self._greeted: dict[int, socket.socket] = {}  # those that are being greeted, the longest first
@@ -143,6 +146,20 @@ class Listener:
         with suppress(OSError):
             self._socket.shutdown(socket.SHUT_RDWR)  # closing alone does not wake up a thread that accepts
         self._socket.close()
+
+
+def _opened(host: str, ports: Sequence[int]) -> socket.socket:
+    """A socket that listens at the first of these ports that is free; 0 is any."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    for port in ports:
+        try:
+            return socket.create_server((host, port), family=family, backlog=128)
+        except OSError as error:
+            if error.errno != errno.EADDRINUSE:
+                raise
+    raise RunError(
+        f"no port from {min(ports)} to {max(ports)} is free on {host}; give the workers more (cluster.ports)"
+    )
 
 
 def _hang_up(connection: socket.socket) -> None:

@@ -52,6 +52,8 @@ class Crew:
         try:
             client.register_plugin(worker.Seats())
         except OSError:
+            if (reason := trouble()) is not None:
+                raise RunError(f"there will be no workers: {reason}") from None
             raise RunError(
                 "the workers were lost before the run began; a worker needs at least "
                 f"{show_bytes(PYTHON)} of memory, and what its nodes need (cluster.memory)"

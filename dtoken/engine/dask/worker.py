@@ -18,6 +18,7 @@ import numpy as np
 from distributed import Worker
 from distributed.comm.addressing import get_address_host
 from distributed.diagnostics.plugin import WorkerPlugin
+from distributed.utils import parse_ports
 from tornado.ioloop import PeriodicCallback
 
 from dtoken.algorithms.contract import Origin, Vector
@@ -189,8 +190,15 @@ async def take_seat(run: str, secret: bytes, wanted: tuple[str, str], dask_worke
     if plugin is None:
         raise ConnectionError("this worker is not set up for dtoken yet")
     if run not in plugin.seats:
-        plugin.seats[run] = _Seat(Listener(get_address_host(dask_worker.address), secret, _encryption(dask_worker)))
+        host = get_address_host(dask_worker.address)
+        plugin.seats[run] = _Seat(Listener(host, secret, _encryption(dask_worker), _ports(dask_worker)))
     return Door(_seat(dask_worker, run).listener.address, machine(), dask_worker.state.nthreads)
+
+
+def _ports(worker: Worker) -> Sequence[int]:
+    """The ports that a worker was given to choose from, for a firewall's sake; any, if it has one for itself only."""
+    found = parse_ports(getattr(worker, "_start_port", None))
+    return [port or 0 for port in found] if len(found) > 1 else (0,)
 
 
 def _encryption(worker: Worker) -> Encryption | None:

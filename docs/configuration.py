@@ -18,6 +18,7 @@ from dtoken.config.source import config_folder
 from dtoken.config.values import NOT_GIVEN, defaults, plain
 from dtoken.data.partition import Partition
 from dtoken.graph.topologies import REGISTRY, parameters
+from dtoken.schedule.walks.registry import LAWS
 from hydra_dask.cluster import CLUSTERS
 
 PAGE = Path(__file__).with_suffix(".md")
@@ -118,6 +119,8 @@ def page() -> str:
     lines += table("partition", defaults(Partition, hidden=("nodes", "numbers")), described(Partition))
     lines += ["\n## Problem\n", summary(Problem) + "\n", *table("problem", defaults(Problem), described(Problem))]
     lines += group("Graph", "graph", map(_graph, REGISTRY))
+    walks = ((name, kind, defaults(kind), described(kind)) for name, kind in LAWS.items())
+    lines += [line.replace("### `graph=", "### `graph.walk=") for line in group("Walks", "graph", walks)]
     methods = ((name, method_class(name)) for name in METHODS)
     lines += group("Algorithm", "algorithm", ((name, kind, defaults(kind), described(kind)) for name, kind in methods))
     for title, kinds in (("Engine", ENGINES), ("Cluster", CLUSTERS)):
@@ -134,7 +137,7 @@ def _graph(name: str) -> tuple[str, Any, dict[str, Any], dict[str, str]]:
     own = parameters(name)
     meanings = {
         **dict.fromkeys(own, "As said above."),
-        "walk": "How tokens walk: `simple`, `lazy` or `metropolis`.",
+        "walk": "How tokens walk: `simple`, `lazy`, `metropolis`, or a [walk with keys of its own](#walks).",
         "stay": "Probability with which a token of the lazy walk stays, such as `1/3`; null: 1/2.",
         "seed": "Seed of everything random in it.",
     }

@@ -35,8 +35,10 @@ from dtoken.engine.settings import EngineSettings
 from dtoken.errors import InputError
 from dtoken.graph.edge_list import edges_of, is_networkx
 from dtoken.graph.topologies import parameters
-from dtoken.graph.walks import KINDS as WALKS
+from dtoken.problem.own import imported
 from dtoken.schedule.clock import TimeModel
+from dtoken.schedule.walks.contract import OwnWalk
+from dtoken.schedule.walks.registry import LAWS, NAMES, check_law
 from dtoken.text import use_one_of
 from hydra_dask.cluster import CLUSTERS, Cluster, LocalWorkers
 
@@ -54,6 +56,7 @@ class Graph:
     kind: str = "complete"
     walk: str = "simple"
     stay: float | None = None  # of the lazy walk
+    law: OwnWalk | None = None  # of a walk that is no table
     params: Mapping[str, Any] = field(default_factory=dict)
 
 
@@ -129,7 +132,13 @@ class Settings:
             "nodes": nodes,
             "partition": partition,
             "problem": asdict(self.problem),
-            "graph": {"kind": self.graph.kind, "walk": self.graph.walk, "stay": self.graph.stay, **self.graph.params},
+            "graph": {
+                "kind": self.graph.kind,
+                "walk": self.graph.walk,
+                "stay": self.graph.stay,
+                **({} if self.graph.law is None else asdict(cast(Any, self.graph.law))),
+                **self.graph.params,
+            },
             "algorithm": {"_target_": _target(type(self.method)), **asdict(cast(Any, self.method))},
             "engine": {"kind": self.engine.kind, **asdict(self.engine)},
             "cluster": cluster_values(self.cluster),
@@ -313,13 +322,30 @@ def _graph(value: Any) -> Graph:
         keys |= {"kind": "edge_list", **edges_of(keys["kind"])}
     kind, walk, stay = keys.pop("kind", "complete"), keys.pop("walk", "simple"), keys.pop("stay", None)
     allowed = parameters(kind)
+    law = _law(walk, keys, kind, list(allowed))
     check_keys(keys, ["walk", "stay", *allowed], "graph", f"graph={kind}")
-    _check_name("graph.walk", walk, WALKS)
     given = {key: value for key, value in keys.items() if value not in (None, NOT_GIVEN)}
     for key, default in allowed.items():
         if default is ... and key not in given:
             raise InputError(f"graph={kind} needs graph.{key}; give graph.{key}=VALUE")
-    return Graph(kind, walk, typed("graph.stay", _fraction(stay), float | None), given)
+    return Graph(kind, walk, typed("graph.stay", _fraction(stay), float | None), law, given)
+
+
+def _law(walk: Any, keys: dict[str, Any], kind: str, others: list[str]) -> OwnWalk | None:
+    """The law of a walk that has one, from keys that are then gone; a user's own is ``package.module.Class``."""
+    if isinstance(walk, str) and "." in walk:
+        law = check_law(imported(walk, "graph.walk"), walk)
+    else:
+        _check_name("graph.walk", walk, NAMES)
+        if walk not in LAWS:
+            return None
+        law = LAWS[walk]
+    own = list(defaults(law))
+    if twice := [key for key in own if key in (*others, "kind", "walk", "stay")]:
+        raise InputError(f"graph.walk={walk} has a key {twice[0]}, and so has graph={kind}; give it another name")
+    check_keys(keys, ["walk", "stay", *others, *own], "graph", f"graph={kind} with graph.walk={walk}")
+    given = {key: keys.pop(key) for key in own if key in keys}
+    return construct(law, given, "graph", walk)
 
 
 def _fraction(value: Any) -> Any:

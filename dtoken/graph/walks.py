@@ -10,12 +10,12 @@ paper's algorithms.
 import math
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array, diags_array, eye_array
-from scipy.sparse.csgraph import shortest_path
+from scipy.sparse.csgraph import connected_components, shortest_path
 
 from dtoken.errors import InputError
 from dtoken.graph import chain
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from dtoken.graph.topology import Sparse
 
 KINDS = ("simple", "lazy", "metropolis")
+
 HOPS_NODES = 2000  # nodes up to which a table of all pairs is small
 MOST_HITTING = 2_000  # nodes up to which hitting times come from dense algebra
 STAY = 0.5  # of the lazy walk, unless another probability is given
@@ -59,6 +60,7 @@ class Walk:
     iid: bool  # every jump is uniform over all nodes, wherever the token is
     n: int
     stay: float | None = None  # of the lazy walk: probability to stay, beside what the simple one has
+    law: Any = None  # a `dtoken.schedule.walks.contract.OwnWalk`, of a walk that is more than one of the three
 
     def table(self, jump: int) -> int:
         """Return the table of jump number ``jump``, counted from 0."""
@@ -83,15 +85,30 @@ class Walk:
     @property
     def reversible(self) -> bool:
         """Whether detailed balance holds: pi_i P_ij = pi_j P_ji."""
+        if self.law is not None:
+            return self.law.reversible and not self.law.remembers
         return not self.topology.directed and self.period == 1
+
+    @property
+    def remembers(self) -> bool:
+        """Whether a jump depends on more than where the token is: then the tables are those of the walk's beginning."""
+        return self.law is not None and self.law.remembers
+
+    @property
+    def moves(self) -> float:
+        """Mean number of edges of a jump."""
+        return 1.0 if self.law is None else float(self.law.mean_moves)
 
     @cached_property
     def phase_laws(self) -> NDArray[np.float64]:
         """Stationary law of the token at each of the period * hold jumps of a period, one per row."""
+        given = None if self.law is None else self.law.stationary(self.topology)
+        if given is not None:
+            return np.asarray(given, dtype=np.float64)[None]
         uniform = np.full((1, self.n), 1 / self.n)
         if self.iid or (self.reversible and self.kind == "metropolis"):
             return uniform
-        if self.reversible:
+        if self.reversible and self.law is None:
             adjacency = self.topology.adjacency
             degree = np.diff(adjacency[0].indptr) if adjacency else np.full(self.n, self.n)
             return np.asarray(degree / degree.sum(), dtype=np.float64)[None]
@@ -115,7 +132,7 @@ class Walk:
         """
         phases = self.period * self.hold
         stride = math.gcd(jumps, phases)
-        if jumps > 1 and math.gcd(jumps, phases * self.period_of_chain) != stride:
+        if jumps > 1 and not self.remembers and math.gcd(jumps, phases * self.period_of_chain) != stride:
             raise InputError(
                 f"algorithm.jumps={jumps}, but {self.name} has period {self.period_of_chain}, so that a token would "
                 f"visit only some of the nodes; use graph.walk=lazy, or jumps without a common divisor with the period"
@@ -170,7 +187,10 @@ class Walk:
 
     @property
     def spectral_gap(self) -> float:
-        """One minus the second largest modulus of an eigenvalue of P, per jump; 0 for a periodic walk."""
+        """One minus the second largest modulus of an eigenvalue of P, per jump; 0 for a periodic walk.
+
+        Of a walk that remembers: of the chain that it begins from.
+        """
         return 1.0 - self._second_modulus[0]
 
     @property
@@ -197,7 +217,7 @@ class Walk:
         """
         if self.iid:
             return 0.0
-        if not self.reversible or self.n > chain.DENSE:
+        if self.remembers or not self.reversible or self.n > chain.DENSE:
             return None
         return float(max(self._spectrum[:-1] ** jumps, default=0.0))
 
@@ -239,6 +259,11 @@ class Walk:
 
     def require_mixing(self, eps: float = 1.0) -> None:
         """Refuse a walk whose law never comes within ``eps`` of pi from every start."""
+        if self.remembers:
+            raise InputError(
+                f"{self.name} remembers where it was, so that no number of jumps makes visits independent; use "
+                "algorithm.jumps=1 or another number"
+            )
         if not self.aperiodic:
             raise InputError(
                 f"{self.name} is periodic (period {self.period_of_chain}) and never mixes; use graph.walk=lazy"
@@ -301,8 +326,35 @@ def walk(topology: Topology, kind: str = "simple", stay: float | None = None) ->
     offsets = np.cumsum([0, *(table.nnz for table in tables[:-1])], dtype=np.int64)
     indptr = np.stack([table.indptr + offset for table, offset in zip(tables, offsets, strict=True)])
     neighbours = np.concatenate([table.indices for table in tables]).astype(np.int32)
-    cumulative = np.concatenate([_cumulative(table) for table in tables])
+    cumulative = np.concatenate([cumulative_rows(table) for table in tables])
     return Walk(kind, topology, indptr, neighbours, cumulative, period, topology.hold, False, n, stay)
+
+
+def by_law(topology: Topology, kind: str, law: Any) -> Walk:
+    """Return the walk that has a law of its own, after a look at whether it reaches every node.
+
+    Examples
+    --------
+    >>> from dtoken.graph import build
+    >>> from dtoken.schedule.walks.weighted import Weighted
+    >>> by_law(build("path", 3), "weighted", Weighted((1, 2, 1))).stationary.tolist()
+    [0.25, 0.5, 0.25]
+    """
+    n, P = topology.n, law.transition(topology)
+    P = csr_array(P)
+    P.eliminate_zeros()
+    P.sort_indices()
+    rows = np.asarray(P.sum(axis=1)).ravel()
+    if P.shape != (n, n) or (P.data < 0).any() or not np.allclose(rows, 1):
+        raise InputError(f"graph.walk={kind} has a transition that is no {n} x {n} matrix of probabilities")
+    parts, part = connected_components(P, connection="strong")
+    if parts > 1:
+        raise InputError(
+            f"graph.walk={kind} on {topology.name} cannot get from node 0 to node {int(np.argmax(part != part[0]))} "
+            "and back; use another walk, or another graph"
+        )
+    indptr, neighbours = P.indptr.astype(np.int64)[None], P.indices.astype(np.int32)
+    return Walk(kind, topology, indptr, neighbours, cumulative_rows(P), 1, 1, False, n, None, law)
 
 
 def in_words(kind: str, stay: float | None) -> str:
@@ -344,7 +396,7 @@ def _with_way_out(graph: "Sparse") -> "Sparse":
     return csr_array(graph + diags_array(stuck, dtype=np.bool_)) if stuck.any() else graph
 
 
-def _cumulative(P: "Sparse") -> NDArray[np.float64]:
+def cumulative_rows(P: "Sparse") -> NDArray[np.float64]:
     """Cumulative sums inside each row; the last is set to one, so that no u below one can miss the row."""
     P.sort_indices()
     return sums_of_rows(P.indptr, P.data)

@@ -154,4 +154,4 @@ def _numbered(events: Events, start: Start) -> tuple[Events, Start]:
     events = events._replace(at=start.at + np.arange(1.0, events.size + 1))
     moved = events.token[(events.kind == VISIT) | (events.kind == DELIVER)]
     taken = start.jumps + np.bincount(moved, minlength=len(start.jumps))
-    return events, Start(start.segment + 1, start.positions, taken, float(events.at[-1]), start.used)
+    return events, Start(start.segment + 1, start.positions, taken, float(events.at[-1]), start.used, start.walk)

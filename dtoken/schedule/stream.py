@@ -2,13 +2,15 @@
 
 Events are drawn in segments of a fixed number of steps from Philox, a counter-based generator: the numbers of a segment
 depend on the seed and the segment's number only. What a segment inherits from the ones before it is a ``Start``: where
-the tokens are, how many jumps each has made, what the clock says, and, where nodes go through their samples in order
-(``permuted``), how many each has used. Nothing else is remembered, so any worker can produce any segment.
+the tokens are, how many jumps each has made, what the clock says, where nodes go through their samples in order
+(``permuted``) how many each has used, and what a walk remembers that has a law of its own (``walks``). Nothing else is
+remembered, so any worker can produce any segment.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from functools import cache, cached_property
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +20,7 @@ from dtoken.graph.sampler import step
 from dtoken.graph.walks import Walk
 from dtoken.schedule.events import LOCAL, MEET, MOVE, NO_SAMPLE, NONE, VISIT, Events
 from dtoken.schedule.permuted import Order, in_order
+from dtoken.schedule.random import bits
 
 SEGMENT_STEPS = 1 << 16
 
@@ -46,6 +49,7 @@ class Start(NamedTuple):
     jumps: NDArray[np.int64]  # (K,) jumps of each token so far: its clock on a graph that varies
     at: float  # time of the last step
     used: NDArray[np.int64] = np.empty(0, np.int64)  # (n,) samples that each node has used; (0,): none, or no order
+    walk: NDArray[np.float64] = np.empty(0)  # what the walk remembers; (0,): nothing, or nothing yet
 
 
 class Schedule(Protocol):
@@ -105,7 +109,8 @@ class Drawn:
             before = start.segment * SEGMENT_STEPS
             at = law.unit * np.arange(before + 1, before + SEGMENT_STEPS + 1, dtype=np.float64)
         positions, taken = start.positions.copy(), start.jumps.copy()
-        events = _empty(SEGMENT_STEPS + len(jumps) - visits + len(here))
+        choose, constants, state, most = self._walking(start)
+        events = _empty(SEGMENT_STEPS + len(jumps) * most - visits + len(here))
         cumulative = np.cumsum(law.nodes)
         cumulative /= cumulative[-1]
         guide = _guide(cumulative)
@@ -114,9 +119,24 @@ class Drawn:
         )
         tables = _Tables(walk.iid, walk.n, walk.indptr, walk.neighbours, walk.cumulative, walk.hold)
         numbers = _Numbers(what, who, draw, jumps, here, at)
-        events = events.between(0, _expand(numbers, odds, tables, positions, taken, events))
+        own = _Own(choose is not None, np.uint64(bits(np.uint64(self.seed), 2)), constants, state)
+        count = _expander(choose or _nowhere)(numbers, odds, tables, own, positions, taken, events)
+        events = events.between(0, count)
         used = in_order(events, law.order, self.seed, start.used)
-        return events, Start(start.segment + 1, positions, taken, float(at[-1]), used)
+        return events, Start(start.segment + 1, positions, taken, float(at[-1]), used, state)
+
+    def _walking(self, start: Start) -> tuple[Callable[..., int] | None, Any, NDArray[np.float64], int]:
+        """How tokens choose where to go (None: by tables), what they need and remember, and the most moves of one."""
+        law = self.walk.law
+        if law is None or law.jump is None:
+            return None, _NOTHING, start.walk, 1
+        state = start.walk.copy() if start.walk.size else law.state(self.walk.n, len(start.positions))
+        return law.jump, self._constants, np.ascontiguousarray(state, dtype=np.float64), law.most_moves
+
+    @cached_property
+    def _constants(self) -> Any:
+        assert self.walk.law is not None
+        return self.walk.law.constants(self.walk)
 
 
 def _empty(size: int) -> Events:
@@ -171,76 +191,114 @@ class _Tables(NamedTuple):
     hold: int
 
 
-@compiled
-def _expand(
-    numbers: _Numbers,
-    odds: _Odds,
-    tables: _Tables,
-    positions: NDArray[np.int64],
-    taken: NDArray[np.int64],
-    events: Events,
-) -> int:
-    """Turn uniform numbers into events, and count these.
+class _Own(NamedTuple):
+    """A walk with a law of its own as compiled code takes it."""
 
-    ``positions`` follows the tokens, ``taken`` counts the jumps of each.
-    """
-    what, who, draw, jumps, here, at = numbers
-    p_visit, p_meet, p_here, tokens, jumps_per_visit, computing_visits, node_cumulative, guide = odds
-    iid, n, indptr, neighbours, cumulative, hold = tables
-    event = jump = visit = 0
-    period = len(indptr)
-    for t in range(len(what)):
-        if what[t] < p_visit:
-            k = np.int64(who[t] * tokens)
-            for hop in range(jumps_per_visit):
-                source = positions[k]
-                if iid:
-                    target = np.int64(jumps[jump] * n)
-                else:
-                    table = (taken[k] // hold) % period
-                    target = step(indptr, neighbours, cumulative, source, table, jumps[jump])
-                jump += 1
-                taken[k] += 1
-                events.kind[event] = VISIT if hop == jumps_per_visit - 1 else MOVE
-                events.node[event] = target
-                events.source[event] = source
-                events.token[event] = k
-                events.at[event] = at[t]
-                positions[k] = target
-                event += 1
-            if computing_visits:
-                events.draw[event - 1] = draw[t]
-            if p_here > 0 and here[visit] < p_here:
-                companion = _companion(positions, k, here[visit] / p_here)
-                if companion >= 0:
-                    events.kind[event] = MEET
-                    events.node[event] = events.source[event] = positions[k]
+    used: bool  # False: tokens walk by tables
+    key: np.uint64  # of all its random numbers
+    constants: Any
+    state: NDArray[np.float64]
+
+
+class _Nothing(NamedTuple):
+    nothing: int
+
+
+_NOTHING = _Nothing(0)
+
+
+@compiled
+def _nowhere(w: Any, state: Any, k: int, i: int, number: int, key: np.uint64) -> int:
+    return 0
+
+
+@cache
+def _expander(choose: Callable[..., int]) -> Any:
+    """Compile what turns numbers into events, with the jumps of a walk."""
+
+    @compiled
+    def expand(
+        numbers: _Numbers,
+        odds: _Odds,
+        tables: _Tables,
+        own: _Own,
+        positions: NDArray[np.int64],
+        taken: NDArray[np.int64],
+        events: Events,
+    ) -> int:
+        """Turn uniform numbers into events, and count these.
+
+        ``positions`` follows the tokens, ``taken`` counts the jumps of each.
+        """
+        what, who, draw, jumps, here, at = numbers
+        p_visit, p_meet, p_here, tokens, jumps_per_visit, computing_visits, node_cumulative, guide = odds
+        iid, n, indptr, neighbours, cumulative, hold = tables
+        event = jump = visit = 0
+        period = len(indptr)
+        for t in range(len(what)):
+            if what[t] < p_visit:
+                k = np.int64(who[t] * tokens)
+                hop = 0
+                while hop < jumps_per_visit:
+                    source = positions[k]
+                    hop += 1
+                    if own.used:
+                        key = bits(bits(own.key, int(k)), taken[k])
+                        target = np.int64(choose(own.constants, own.state, k, source, taken[k], key))
+                        if target < 0:  # it only passes through
+                            target = -1 - target
+                            hop -= 1
+                    elif iid:
+                        target = np.int64(jumps[jump] * n)
+                        jump += 1
+                    else:
+                        table = (taken[k] // hold) % period
+                        target = step(indptr, neighbours, cumulative, source, table, jumps[jump])
+                        jump += 1
+                    taken[k] += 1
+                    events.kind[event] = MOVE
+                    events.node[event] = target
+                    events.source[event] = source
                     events.token[event] = k
-                    events.other[event] = companion
                     events.at[event] = at[t]
+                    positions[k] = target
                     event += 1
-            visit += 1
-        elif what[t] < p_visit + p_meet:
-            k = np.int64(who[t] * tokens)
-            other = np.int64(draw[t] * (tokens - 1))
-            other += other >= k
-            events.kind[event] = MEET
-            events.node[event] = positions[k]
-            events.source[event] = positions[other]
-            events.token[event] = k
-            events.other[event] = other
-            events.at[event] = at[t]
-            event += 1
-        else:
-            node = guide[np.int64(who[t] * n)]
-            while node_cumulative[node] <= who[t]:
-                node += 1
-            events.kind[event] = LOCAL
-            events.node[event] = node
-            events.draw[event] = draw[t]
-            events.at[event] = at[t]
-            event += 1
-    return event
+                events.kind[event - 1] = VISIT
+                if computing_visits:
+                    events.draw[event - 1] = draw[t]
+                if p_here > 0 and here[visit] < p_here:
+                    companion = _companion(positions, k, here[visit] / p_here)
+                    if companion >= 0:
+                        events.kind[event] = MEET
+                        events.node[event] = events.source[event] = positions[k]
+                        events.token[event] = k
+                        events.other[event] = companion
+                        events.at[event] = at[t]
+                        event += 1
+                visit += 1
+            elif what[t] < p_visit + p_meet:
+                k = np.int64(who[t] * tokens)
+                other = np.int64(draw[t] * (tokens - 1))
+                other += other >= k
+                events.kind[event] = MEET
+                events.node[event] = positions[k]
+                events.source[event] = positions[other]
+                events.token[event] = k
+                events.other[event] = other
+                events.at[event] = at[t]
+                event += 1
+            else:
+                node = guide[np.int64(who[t] * n)]
+                while node_cumulative[node] <= who[t]:
+                    node += 1
+                events.kind[event] = LOCAL
+                events.node[event] = node
+                events.draw[event] = draw[t]
+                events.at[event] = at[t]
+                event += 1
+        return event
+
+    return expand
 
 
 @compiled

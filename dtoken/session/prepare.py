@@ -22,12 +22,14 @@ from dtoken.engine.loop.prediction import Prediction, predict
 from dtoken.engine.timing import Choice
 from dtoken.errors import InputError
 from dtoken.graph.topologies import build
-from dtoken.graph.walks import Walk, walk
+from dtoken.graph.walks import Walk
 from dtoken.problem.finite_sum import FiniteSum
 from dtoken.problem.held_out import HeldOut
 from dtoken.problem.losses import Loss, get_loss
 from dtoken.problem.optimum import start_objective
+from dtoken.problem.smoothness import row_facts, sum_smoothness
 from dtoken.schedule.events import DELIVER, LOAD, LOCAL, MEET, MOVE, VISIT
+from dtoken.schedule.walks.registry import make_walk
 from dtoken.session.files import result_digest
 from dtoken.session.memory_estimate import check_memory, memory_budget, memory_estimate, store_need
 from dtoken.session.warm import check_origin, origin, origin_of
@@ -128,6 +130,9 @@ def prepare_run(settings: Settings, watcher: Watcher | None = None) -> Prepared:
     budget = settings.engine.budget
     kept = KEPT if budget is None else max(0, min(KEPT, budget - threads * READING))
     problem = FiniteSum(store, get_loss(settings.problem.loss), settings.problem.sigma, kept, threads)
+    if (law := settings.graph.law) is not None and law.uses_smoothness:
+        law = law.with_smoothness(sum_smoothness(problem, row_facts(problem)))
+        steps = make_walk(steps.topology, settings.graph.walk, None, law)
     watcher.stage("computing constants and optimum")
     experiment = prepare(problem, settings.method, steps, settings.time, settings.seed)
     _note_limit(experiment, watcher)
@@ -201,7 +206,8 @@ def _worth_sharing(settings: Settings, store: ShardStore) -> bool:
 
 def _walk(settings: Settings) -> Walk:
     graph = settings.graph
-    steps = walk(build(graph.kind, settings.partition.nodes, **graph.params), graph.walk, graph.stay)
+    topology = build(graph.kind, settings.partition.nodes, **graph.params)
+    steps = make_walk(topology, graph.walk, graph.stay, graph.law)
     if getattr(settings.method, "jumps", 1) in JUMPS:
         steps.require_mixing()
     return steps

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Sequence
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
@@ -85,14 +86,19 @@ def walk_in_words(kind: str, independent: bool, stay: float | None = None) -> st
     return "independent uniform jumps" if independent else in_words(kind, stay)
 
 
+def _shown(options: dict[str, Any]) -> dict[str, Any]:
+    return {key: list(value) if isinstance(value, tuple) else value for key, value in options.items()}
+
+
 def graph_facts(experiment: Experiment) -> dict[str, Any]:
     """Kind, walk and, where it is quick to compute, spectral gap."""
     walk = experiment.walk
-    quick = walk.iid or walk.n <= SPECTRUM_NODES
+    quick = (walk.iid or walk.n <= SPECTRUM_NODES) and not walk.remembers
     return {
         "kind": walk.topology.kind,
         "walk": walk.kind,
         "stay": walk.stay,
+        **({} if walk.law is None else _shown(asdict(walk.law))),
         "independent": walk.iid,
         "nodes": walk.n,
         **dict(walk.topology.params),

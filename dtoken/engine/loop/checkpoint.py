@@ -24,7 +24,7 @@ from dtoken.schedule.stream import Start
 
 NAME, PARTS = "checkpoint.bin", "checkpoint.parts"
 FORMER = "checkpoint.zarr"  # what checkpoints were before
-FORMAT_VERSION = 4
+FORMAT_VERSION = 5
 
 
 @dataclass(frozen=True)

@@ -159,8 +159,8 @@ def expected(schedule: Schedule, law: Law, costs: Costs, facts: Facts) -> Expect
     at_visits = float(facts.walk.visit_law(law.jumps) @ costs.visit)
     meetings = _meetings(law, facts)
     return Expected(
-        events=1 + law.p_visit * (law.jumps - 1) + (meetings.share if law.p_here > 0 else 0.0),
-        jumps=law.p_visit * law.jumps + meetings.share * meetings.jumps,
+        events=1 + law.p_visit * (law.jumps * facts.walk.moves - 1) + (meetings.share if law.p_here > 0 else 0.0),
+        jumps=law.p_visit * law.jumps * facts.walk.moves + meetings.share * meetings.jumps,
         gradients=p_local * float(law.nodes @ costs.local) + law.p_visit * at_visits,
     )
 
@@ -299,9 +299,11 @@ def _spectrum(setting: Setting) -> dict[str, float | str]:
     walk = setting.facts.walk
     if not (walk.iid or walk.reversible or walk.n <= SPECTRUM_NODES):
         return {}
-    pi, gap = walk.visit_law(setting.law.jumps), float(walk.spectral_gap)
-    return {
-        "spectral gap of the walk": f"{gap:.4g} (within {walk.gap_error:.1g})" if walk.gap_error else gap,
+    pi, known = walk.visit_law(setting.law.jumps), dict[str, float | str]()
+    if not walk.remembers:
+        gap = float(walk.spectral_gap)
+        known["spectral gap of the walk"] = f"{gap:.4g} (within {walk.gap_error:.1g})" if walk.gap_error else gap
+    return known | {
         "smallest stationary probability": float(pi.min()),
         "largest stationary probability": float(pi.max()),
         "jumps a visit": setting.law.jumps,

@@ -1,0 +1,1 @@
+"""Walks by laws of their own: one file each. Those that are tables are in `dtoken.graph.walks`."""

@@ -2,6 +2,9 @@
 
 import errno
 import os
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -82,3 +85,39 @@ def test_what_may_not_be_read_is_not_called_damaged(tmp_path: Path, monkeypatch:
         read_packed(tmp_path / NAME)
     with pytest.raises(InputError, match=r"summary\.json cannot be read: permission denied; use another directory"):
         load_summary(tmp_path)
+
+
+AS_NOBODY = """
+import os
+from pathlib import Path
+from dtoken.errors import InputError
+from dtoken.session.files import check_writable
+if os.getuid() == 0:
+    os.setgroups([])
+    os.setuid(65534)
+try:
+    check_writable(Path(run))
+except InputError as error:
+    Path(said).write_text(str(error))
+"""
+
+
+@pytest.fixture
+def shown_folder() -> Iterator[Path]:
+    """A folder that other users can look into, unlike those of pytest."""
+    folder = Path(tempfile.mkdtemp())
+    folder.chmod(0o755)
+    yield folder
+    shutil.rmtree(folder)
+
+
+@pytest.mark.parametrize("name", ["run", "run/new"])
+def test_a_directory_of_somebody_else_is_refused(shown_folder: Path, run_child: Callable[..., int], name: str) -> None:
+    run, said = shown_folder / "run", shown_folder / "said"
+    run.mkdir()
+    run.chmod(0o555)
+    said.touch()
+    said.chmod(0o666)
+    assert run_child(AS_NOBODY, run=str(shown_folder / name), said=str(said)) == 0
+    assert said.read_text() == f"{shown_folder / name} cannot be written: Permission denied; use another directory"
+    assert list(run.iterdir()) == []

@@ -60,9 +60,11 @@ def show(jobs: Sequence[Job], todo: Iterable[tuple[Job, Any]], cluster: Cluster)
     if unknown := len(takes) - len(memory):
         print(f"memory     of {plural(unknown, 'run')} is unknown until the data are ingested")
     if isinstance(cluster, Jobs):
-        each, room = plural(cluster.per_job, "worker") + f" of {cluster.memory}", show_bytes(ROOM)
-        print(f"memory     of a job {show_bytes(cluster.job_memory)}: {each}, and {room} for what watches them")
-        print(f"cluster    {cluster.workers} workers; the script of a job:\n\n{cluster.job_script()}")
+        each, room = plural(cluster.per_node, "worker") + f" of {cluster.memory}", show_bytes(ROOM)
+        whose = "a job" if cluster.machines == 1 else f"each of the {cluster.machines} machines of a job"
+        print(f"memory     of {whose} {show_bytes(cluster.job_memory)}: {each}, and {room} for what watches them")
+        together = f", {cluster.first_jobs} of which are submitted as an array" if cluster.array else ""
+        print(f"cluster    {cluster.workers} workers; the script of a job{together}:\n\n{cluster.job_script()}")
         _ask(cluster)
 
 

@@ -2,51 +2,40 @@
 
 import math
 import os
+import re
 import shlex
 import shutil
 import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from hydra_dask.cluster import jobqueue
-from hydra_dask.cluster.address import check_interface, own_address
 from hydra_dask.cluster.arrays import Form
 from hydra_dask.cluster.connection import (
     DASHBOARD,
     Connection,
     check_positive,
-    dashboard,
-    in_words,
-    quiet,
 )
-from hydra_dask.cluster.credentials import file_security, shared_credentials
+from hydra_dask.cluster.credentials import file_security
 from hydra_dask.cluster.ports import Ports
 from hydra_dask.cluster.queue import Queue
-from hydra_dask.cluster.scratch import private_folder
 from hydra_dask.cluster.size import Size, Wanted
-from hydra_dask.cluster.waiting import last_words
 from hydra_dask.cluster.walltime import lifetime
 
 if TYPE_CHECKING:
     from distributed import Security
 
-    from hydra_dask.cluster.keeper import Keeper
 
 LEAVING = "hydra_dask.cluster._leaving"
 PYTHON = f"{shlex.quote(sys.executable)} -P"
 ROOM = 300_000_000  # bytes of a job beside its workers: the process that watches them, and what grows before it looks
 COMMAND = "hydra_dask.cluster._batch_worker"
-CONFIGURATION = {
-    # The keeper replaces jobs; Dask cancels one only when its worker has left without the job's end.
-    "distributed.deploy.lost-worker-timeout": "60s",
-    "distributed.scheduler.allowed-failures": 0,  # a task whose worker died is not Dask's to repeat
-}
+NOBODY_THERE = "unable to contact|could not establish|cannot connect"  # how systems say that they do not answer
 LISTS = {"job_extra_directives", "job_script_prologue", "worker_extra_args", "job_directives_skip"}  # among options
 # What a job gets from keys of ours, never from options.
 OURS = {"processes", "nanny", "cores", "memory", "queue", "account", "project", "walltime", "security", "python"} | {
@@ -190,6 +179,11 @@ class Jobs:
         """How many workers."""
         return Size.of(self.workers)
 
+    @property
+    def first_jobs(self) -> int:
+        """How many jobs are submitted at first."""
+        return Wanted(self.size, self.per_job).jobs
+
     def for_runs(self, runs: int) -> "Jobs":
         """The same with no more workers than there are runs."""
         return replace(self, workers=str(self.size.for_runs(runs)))
@@ -244,86 +238,25 @@ class Jobs:
             file.flush()
             done = subprocess.run([*self.test.split(), file.name], capture_output=True, text=True, check=False)
         said = " ".join((done.stdout + done.stderr).split())
+        if re.search(NOBODY_THERE, said, re.IGNORECASE):
+            return None
         return done.returncode == 0 and "no suitable" not in said, said  # as Grid Engine says it
 
     @contextmanager
     def open(self) -> Iterator[Connection]:
         """Start a scheduler in this process and ask the batch system for the workers."""
-        import dask
-        from distributed import Client
+        from hydra_dask.cluster.opening import opened
 
-        from hydra_dask.cluster.keeper import keeping
+        with opened(self) as connection:
+            yield connection
 
-        system: Any = getattr(jobqueue.load(), self.system)
-        command = system.job_cls.submit_command.split()[0]
-        if shutil.which(command) is None:
-            raise ValueError(f"cluster={self.kind} needs the command {command}, which is not on this machine")
-        if self.interface is not None:
-            check_interface(self.interface)
-        credentials = shared_credentials(self.folder) if self.tls else nullcontext()
-        with (
-            quiet(),
-            private_folder() as own,
-            dask.config.set(CONFIGURATION | {"temporary-directory": own}),
-            credentials as security,
-        ):
-            try:
-                cluster = system(
-                    interface=self.interface,
-                    scheduler_options=self._scheduler_options(),
-                    **self.job_arguments(security),
-                )
-            except (OSError, ValueError, RuntimeError) as error:
-                raise RuntimeError(f"cluster={self.kind} could not be started: {str(error).strip()}") from error
-            if self.machines > 1:
-                cluster.new_spec["group"] = self._endings()
-            with (
-                cluster,
-                Client(cluster) as client,
-                keeping(self._keeper(cluster)) as keeper,
-            ):
-                yield Connection(
-                    client,
-                    self._in_words(),
-                    dashboard(cluster, self.dashboard),
-                    waits_in_queue=True,
-                    trouble=lambda: keeper.trouble,
-                    news=keeper.news,
-                    fate=keeper.fate,
-                    demand=keeper.demand,
-                    jobs=lambda: [wait.as_dict() | {"kind": self.kind} for wait in keeper.waits],
-                )
-
-    def _keeper(self, cluster: Any) -> "Keeper":
-        from hydra_dask.cluster.keeper import Keeper
-
-        evidence = partial(last_words, self.log_folder)
-        wanted = Wanted(self.size, self.per_job)
-        form = self.form if self.array else None
-        return Keeper(cluster, self.kind, wanted, self.listing, self.start_timeout, evidence, form)
-
-    def _endings(self) -> list[str]:
-        """How the names of the workers of one job end, which begin with that of the job."""
+    @property
+    def endings(self) -> list[str] | None:
+        """How the names of the workers of one job end, which begin with that of the job; None: as on one machine."""
+        if self.machines == 1:
+            return None
         on_each = [""] if self.per_node == 1 else [f"-{worker}" for worker in range(self.per_node)]
         return [f"-{node}{ending}" for node in range(self.machines) for ending in on_each]
-
-    def _scheduler_options(self) -> dict[str, Any]:
-        """How the scheduler is started; what the user or the site says wins."""
-        given = (self.options or {}).get("scheduler_options") or self.site_default("scheduler-options") or {}
-        interface = self.interface or self.site_default("interface")
-        where = {} if interface or {"host", "interface"} & set(given) else {"host": own_address()}
-        return {"dashboard_address": self.dashboard, **where, **self._own_ports(), **given}
-
-    def _own_ports(self) -> dict[str, Any]:
-        """Free ports of this machine out of those that may be used."""
-        if self.ports is None:
-            return {}
-        ports = Ports.of(self.ports)
-        port = ports.free("")
-        chosen: dict[str, Any] = {"port": port}
-        if self.dashboard == DASHBOARD:
-            chosen["dashboard_address"] = f"{DASHBOARD.rpartition(':')[0]}:{ports.free('', but=[port])}"
-        return chosen
 
     def job_arguments(self, security: "Security | None") -> dict[str, Any]:
         """What a job of dask-jobqueue is called with."""
@@ -365,7 +298,9 @@ class Jobs:
 
     def _launcher(self) -> str:
         """What starts the command of the workers on all machines of a job."""
-        return "" if self.machines == 1 or self.launch is None else f"{self.launch.format(nodes=self.machines)} "
+        if self.machines == 1 or self.launch is None:
+            return ""
+        return f"{self.launch.format(nodes=self.machines, cores=self.job_cores)} "
 
     def _worker_arguments(self) -> list[str]:
         arguments = ["--nworkers", str(self.per_node), "--nanny", "--no-dashboard"]
@@ -389,9 +324,3 @@ class Jobs:
         jobqueue.load()  # reads it
 
         return dask.config.get(f"jobqueue.{self.kind}.{key}", None)
-
-    def _in_words(self) -> str:
-        jobs = math.ceil(self.size.most / self.per_job)
-        each = f"{self.cores} core{'s' if self.cores > 1 else ''} and {self.memory} each"
-        spread = f" in {jobs} job{'s' if jobs > 1 else ''}" if self.per_job > 1 else ""
-        return in_words(self.size, "worker" if spread else "job", f"{self.kind}{spread}, {each}", self.tls)

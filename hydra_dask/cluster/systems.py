@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 MEBI = 2**20
 SPREAD = f"{PYTHON} -m hydra_dask.cluster._spread"
-VIRTUAL = 2_000_000_000  # bytes of addresses that a worker and its nanny have and do not use
+VIRTUAL, ARENA = 1_200_000_000, 100_000_000  # bytes of addresses that a worker and its nanny, and a thread, do not use
 
 
 class Slurm(Jobs):
@@ -36,7 +36,7 @@ class Slurm(Jobs):
     )
     test = "sbatch --test-only"
     form = Form("--array=1-{count}", "SLURM_ARRAY_TASK_ID", "{job}_{number}")
-    launch = "srun --nodes={nodes} --ntasks={nodes} --ntasks-per-node=1 --kill-on-bad-exit=0"
+    launch = "srun --nodes={nodes} --ntasks={nodes} --ntasks-per-node=1 --cpus-per-task={cores} --kill-on-bad-exit=0"
     node_variable = "SLURM_NODEID"
 
     def verdict(self) -> tuple[bool, str] | None:
@@ -161,7 +161,8 @@ class SGE(Jobs):
         """Memory in the words of the site: for each slot, or for the job."""
         name = self.memory_resource or site.memory_of_grid_engine()
         limits = name.endswith("_vmem")  # of addresses, not of memory: more of them are taken than are used
-        wanted = self.job_memory + VIRTUAL * self.per_node * limits
+        unused = self.per_node * VIRTUAL + self.job_cores * ARENA
+        wanted = self.job_memory + unused * limits
         per_slot = limits or site.consumables().get(name) == "YES"
         return {"resource_spec": f"{name}={math.ceil(wanted / (self.job_cores if per_slot else 1) / MEBI)}M"}
 

@@ -9,6 +9,7 @@ import pytest
 
 from hydra_dask.cluster import CLUSTERS
 from hydra_dask.cluster.address import check_interface, own_address
+from hydra_dask.cluster.opening import scheduler_options
 
 Address, State = namedtuple("Address", "family address"), namedtuple("State", "isup")
 
@@ -37,10 +38,10 @@ def test_without_a_route_it_is_that_of_an_interface_and_nothing_is_said() -> Non
 @pytest.mark.usefixtures("no_route")
 def test_what_the_user_says_of_the_scheduler_wins() -> None:
     slurm = CLUSTERS["slurm"]
-    assert slurm()._scheduler_options()["host"] == "10.0.0.2"
-    assert "host" not in slurm(interface="ib0")._scheduler_options()
+    assert scheduler_options(slurm())["host"] == "10.0.0.2"
+    assert "host" not in scheduler_options(slurm(interface="ib0"))
     options = {"scheduler_options": {"interface": "ib1", "port": 1}}
-    assert {"host", "interface", "port"} & set(slurm(options=options)._scheduler_options()) == {"interface", "port"}
+    assert {"host", "interface", "port"} & set(scheduler_options(slurm(options=options))) == {"interface", "port"}
 
 
 @pytest.mark.usefixtures("no_route")

@@ -1,6 +1,7 @@
 """What jobs ask for where a site decides how things are called; arrays, several machines, ports."""
 
 import asyncio
+import math
 import re
 import shlex
 import socket
@@ -13,6 +14,7 @@ from hydra_dask.cluster import CLUSTERS, Jobs
 from hydra_dask.cluster import _batch_worker as batch_worker
 from hydra_dask.cluster import _spread as spread
 from hydra_dask.cluster.arrays import Array
+from hydra_dask.cluster.opening import scheduler_options
 from hydra_dask.cluster.ports import Ports
 
 # As `qconf` of Grid Engine 8.1.9 prints them; the first parallel environment may take slots of several machines.
@@ -76,7 +78,8 @@ def test_grid_engine_gives_slots_of_one_machine_and_memory_as_the_site_counts_it
     assert "-l mem_free=9823M" in found  # 2 workers of 5 GB, and 0.3 GB, in MiB: what a machine must have free
     grid_engine(programs, "YES")
     found = directives(described("sge"), "#$")
-    assert "-l h_vmem=2273M" in found  # for each of the 6 slots, with 2 GB of unused addresses a worker
+    # for each of the 6 slots: with what addresses are not used, 1.2 GB by a worker and 0.1 GB by a thread
+    assert f"-l h_vmem={math.ceil((10.3e9 + 2 * 1.2e9 + 6 * 0.1e9) / 6 / 2**20)}M" in found
 
 
 def test_grid_engine_gives_what_was_asked_for_by_name(programs: Path) -> None:
@@ -223,7 +226,7 @@ def test_a_job_of_several_machines_starts_workers_on_each(kind: str) -> None:
     assert launcher in line
     assert "--nworkers 2" in line
     assert "--nthreads 3" in line
-    assert cluster._endings() == ["-0-0", "-0-1", "-1-0", "-1-1"]
+    assert cluster.endings == ["-0-0", "-0-1", "-1-0", "-1-1"]
 
 
 def test_machines_are_not_more_than_workers() -> None:
@@ -270,7 +273,7 @@ def test_a_command_is_started_on_each_machine(programs: Path, tmp_path: Path, mo
 def test_ports_of_a_firewall_are_those_of_scheduler_dashboard_workers_and_nannies() -> None:
     cluster = described("slurm", ports="40000-40100")
     assert "--worker-port 40000:40100 --nanny-port 40000:40100" in cluster.job_script()
-    chosen = cluster._scheduler_options()
+    chosen = scheduler_options(cluster)
     ports = [chosen["port"], int(chosen["dashboard_address"].removeprefix("127.0.0.1:"))]
     assert len({*ports} & {*range(40000, 40101)}) == 2
 

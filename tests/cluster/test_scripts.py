@@ -234,6 +234,12 @@ def test_a_system_says_whether_it_would_ever_run_such_a_job(
     assert described(kind, tmp_path / "shared").verdict() == (possible, said)
 
 
+def test_a_system_that_does_not_answer_says_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
+    pretend(tmp_path, "sbatch", "", "allocation failure: Unable to contact slurm controller (connect failure)", 1)
+    assert described("slurm", tmp_path / "shared").verdict() is None
+
+
 def test_other_systems_cannot_be_asked(tmp_path: Path) -> None:
     assert described("pbs", tmp_path / "shared").verdict() is None
 

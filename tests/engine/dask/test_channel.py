@@ -4,15 +4,17 @@ import socket
 import ssl
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 from distributed import Security
 
-from dtoken.engine.dask import channel
+from dtoken.engine.dask import channel, worker
 from dtoken.engine.dask.channel import GREETINGS, Listener, Mesh
 from dtoken.engine.dask.greeting import HELLO, Encryption
+from dtoken.errors import RunError
 from tests.waiting import NEVER, until
 
 SECRET = b"s" * 32
@@ -268,3 +270,25 @@ def test_tls_lets_nobody_in_without_the_certificate_even_with_the_secret(certifi
     until(lambda: not threads("dtoken-greet"))  # whoever came has been judged
     assert not listener._waiting
     listener.close()
+
+
+def test_a_door_is_at_one_of_the_ports_that_were_given() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken, socket.create_server(("127.0.0.1", 0)) as free:
+        busy, port = taken.getsockname()[1], free.getsockname()[1]
+        free.close()
+        listener = Listener("127.0.0.1", SECRET, ports=[busy, port])
+        assert listener.address.port == port
+        with pytest.raises(
+            RunError, match=rf"no port from {min(busy, port)} to .* is free on 127.0.0.1; .*cluster.ports"
+        ):
+            Listener("127.0.0.1", SECRET, ports=[busy, port])
+        listener.close()
+
+
+@pytest.mark.parametrize(
+    ("given", "ports"), [("4000:4002", [4000, 4001, 4002]), ([4000, 4002], [4000, 4002]), (4000, [0]), (None, [0])]
+)
+def test_the_door_is_among_the_ports_of_a_worker_unless_it_has_one_for_itself_only(
+    given: Any, ports: list[int]
+) -> None:
+    assert list(worker._ports(SimpleNamespace(_start_port=given))) == ports

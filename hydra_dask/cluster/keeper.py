@@ -186,7 +186,7 @@ class Keeper:
         elif self._start_timeout is not None and present - self._alone_since > self._start_timeout:
             self.trouble = (
                 f"no job of {self._kind} has started within cluster.start_timeout={self._start_timeout:g} seconds; "
-                f"{in_words(self._kind, self.waits)}"
+                f"{in_words(self._kind, self.waits)}{self._evidence() if self._failures else ''}"
             )
 
     async def _explain(self, known: Mapping[str, Entry]) -> None:

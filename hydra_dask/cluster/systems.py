@@ -219,7 +219,8 @@ class OAR(Jobs):
     driver_directives: ClassVar[Any] = ["-t idempotent"]
     listing = Queue(
         "oarstat -u {user}",
-        r"^(?P<job>\d+)\b.*\s(?P<state>\w)\s+\S+\s*$",
+        # the state is before user and duration, as 2.5.9 lists them, or before the queue, as older ones do
+        r"^(?P<job>\d+)(?:\s+|\s.*\s)(?P<state>\w)\s+(?:\S+\s*|\S+\s+\d+:\d\d:\d\d\s.*)$",
         detail="oarstat -f -j {job}",
         details=r"^\s*message = (?P<reason>.*)$",
     )

@@ -141,6 +141,13 @@ LISTS = {
 }
 
 
+# Of version 2.5.9, as it was seen.
+OAR_2_5 = """\
+Job id    S User     Duration   System message
+--------- - -------- ---------- ------------------------------------------------
+11        R ann         0:00:07 R=1,W=1:0:0,J=B,N=dask-worker (Karma=0.000,quota_ok)
+13        W ann         0:00:00 R=1,W=1:0:0,J=B,N=dask-worker
+"""
 STATES = {
     "slurm": ("PD (Resources)", "R"),
     "pbs": ("R", "Q"),
@@ -183,14 +190,14 @@ def pretend(folder: Path, command: str, output: str, errors: str = "", status: i
     path.chmod(0o755)
 
 
-@pytest.mark.parametrize("kind", BATCH)
+@pytest.mark.parametrize(("kind", "listed"), [*LISTS.items(), ("oar", OAR_2_5)])
 def test_the_jobs_of_a_system_are_read_from_its_own_list(
-    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    kind: str, listed: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     listing = CLUSTERS[kind].listing
     command = listing.command.split()[0]
     monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
-    pretend(tmp_path, command, LISTS[kind])
+    pretend(tmp_path, command, listed)
     found = asyncio.run(listing.jobs())
     assert set(found) == {"11", "13"}
     assert tuple(map(str, found.values())) == STATES[kind]

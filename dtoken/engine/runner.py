@@ -225,13 +225,17 @@ class Runner:
 
     def _plans(self, events: Events) -> tuple[list[Plan], NDArray[np.int64]]:
         """A plan for each group, and the turns of the tokens before them."""
-        turns, made = self._traffic.turns.copy(), []
-        for thread, slot in zip(self.handover.threads, self._slots, strict=True):
-            where, followed = self._traffic.where.copy(), self._traffic.turns.copy()
-            traffic = self._traffic._replace(me=thread, where=where, turns=followed)
-            made.append(make_plan(events, slot, self._samples, self.rows.first, traffic))
-        self._traffic = traffic  # the same from all
-        return made, turns
+        turns, before = self._traffic.turns.copy(), self._traffic
+
+        def plan(thread: int, slot: NDArray[np.int64]) -> tuple[Plan, Traffic]:
+            traffic = before._replace(me=thread, where=before.where.copy(), turns=before.turns.copy())
+            return make_plan(events, slot, self._samples, self.rows.first, traffic), traffic
+
+        pairs = zip(self.handover.threads, self._slots, strict=True)
+        # pieces are planned while others are at work in the threads
+        made = [plan(*pair) for pair in pairs] if self.streams else self.map(lambda pair: plan(*pair), pairs)
+        self._traffic = made[-1][1]  # the same from all
+        return [each for each, _ in made], turns
 
     def _run_plans(self, plans: Sequence[Plan], turns: NDArray[np.int64]) -> None:
         failed = Event()

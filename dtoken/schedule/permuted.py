@@ -66,15 +66,23 @@ def _put_in_order(
     node: NDArray[np.int32], draw: NDArray[np.float64], order: Order, seed: np.uint64, used: NDArray[np.int64]
 ) -> None:
     key = order_key(seed)
-    windows = np.empty((len(used), window_room(order.sizes.max(), order.bucket)), np.int64)
-    at, end = np.zeros_like(used), np.zeros_like(used)  # of each node in its window
+    place, count, room = np.full(len(used), -1, np.int32), 0, 0  # of the nodes that draw: few of a million do
+    for event in range(len(node)):
+        i = node[event]
+        if draw[event] >= 0.0 and place[i] < 0:
+            place[i] = count
+            count += 1
+            room = max(room, window_room(order.sizes[i], order.bucket))
+    windows = np.empty((count, room), np.int64)
+    at, end = np.zeros(count, np.int64), np.zeros(count, np.int64)  # of each in its window
     for event in range(len(node)):
         if draw[event] >= 0.0:
             i = node[event]
-            if at[i] == end[i]:
-                at[i], end[i] = window_at(key, i, order.sizes[i], order.bucket, used[i], windows[i])
-            draw[event] = (windows[i, at[i]] + 0.5) / order.sizes[i]
-            at[i] += 1
+            p = place[i]
+            if at[p] == end[p]:
+                at[p], end[p] = window_at(key, i, order.sizes[i], order.bucket, used[i], windows[p])
+            draw[event] = (windows[p, at[p]] + 0.5) / order.sizes[i]
+            at[p] += 1
             used[i] += 1
 
 

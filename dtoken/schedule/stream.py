@@ -111,12 +111,7 @@ class Drawn:
         positions, taken = start.positions.copy(), start.jumps.copy()
         choose, constants, state, most = self._walking(start)
         events = _empty(SEGMENT_STEPS + len(jumps) * most - visits + len(here))
-        cumulative = np.cumsum(law.nodes)
-        cumulative /= cumulative[-1]
-        guide = _guide(cumulative)
-        odds = _Odds(
-            law.p_visit, law.p_meet, law.p_here, law.tokens, law.jumps, law.computing_visits, cumulative, guide
-        )
+        odds = _Odds(law.p_visit, law.p_meet, law.p_here, law.tokens, law.jumps, law.computing_visits, *self._nodes)
         tables = _Tables(walk.iid, walk.n, walk.indptr, walk.neighbours, walk.cumulative, walk.hold)
         numbers = _Numbers(what, who, draw, jumps, here, at)
         own = _Own(choose is not None, np.uint64(bits(np.uint64(self.seed), 2)), constants, state)
@@ -137,6 +132,13 @@ class Drawn:
     def _constants(self) -> Any:
         assert self.walk.law is not None
         return self.walk.law.constants(self.walk)
+
+    @cached_property
+    def _nodes(self) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+        """The law of the node of a local step, summed up, and where to begin to search in it."""
+        cumulative = np.cumsum(self.law.nodes)
+        cumulative /= cumulative[-1]
+        return cumulative, _guide(cumulative)
 
 
 def _empty(size: int) -> Events:

@@ -10,9 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dtoken.compiled import compiled
+from dtoken.problem.prefetch import prefetch
 from dtoken.schedule.events import LOAD, LOADING, LOCAL, MEET, MOVE, Events
 from dtoken.schedule.samples import Samples, row_of
 
+AHEAD = 16  # events between asking for what a table has for a node and using it
 FLUSH = -1  # a "visit" without token: only runs what is left in the queue of a node
 
 
@@ -74,9 +76,10 @@ def make_plan(
     traffic
         Where tokens are; follows them.
     """
-    hosted = len(first_row) - 1
-    steps, visits, left = _count(events, slot, hosted)
+    who = _number(events, slot, len(first_row) - 1)
+    steps, visits, left = _count(events, who)
     entries, none = visits + left, np.int64(-1)
+    visited = np.full(entries, np.int32(-1))  # number of the node of each visit
     plan = Plan(
         row=np.empty(steps, np.int64),
         at=np.empty(steps),
@@ -94,25 +97,49 @@ def make_plan(
         depart=np.full(len(traffic.turns), none),
         came=np.zeros(traffic.threads, np.int64),
     )
-    _list_visits(plan, events, slot, samples, first_row, traffic)
-    _list_steps(plan, events, slot, samples, first_row)
+    _list_visits(plan, events, slot, samples, first_row, traffic, who, visited)
+    _list_steps(plan, events, samples, first_row, who, visited)
     return plan
 
 
+class _Who(NamedTuple):
+    """The nodes to which anything happens, numbered: tables of these stay in a cache, of a million nodes not."""
+
+    number: NDArray[np.int32]  # (events,) of the event's node; -1: it is not hosted here
+    hosted: NDArray[np.int64]  # (numbers,) its place among the hosted nodes
+
+
 @compiled
-def _count(events: Events, slot: NDArray[np.int64], hosted: int) -> tuple[int, int, int]:
+def _number(events: Events, slot: NDArray[np.int64], nodes: int) -> _Who:
+    count, touched = len(events.node), 0
+    number, hosted = np.empty(count, np.int32), np.empty(min(count, nodes), np.int64)
+    place = np.full(nodes, -1, np.int32)
+    for event in range(count):
+        if event + 2 * AHEAD < count:
+            prefetch(slot, events.node[event + 2 * AHEAD])
+            prefetch(place, slot[events.node[event + AHEAD]])
+        i = slot[events.node[event]]
+        if i >= 0 and place[i] < 0:
+            place[i], hosted[touched] = touched, i
+            touched += 1
+        number[event] = place[i] if i >= 0 else -1
+    return _Who(number, hosted[:touched])
+
+
+@compiled
+def _count(events: Events, who: _Who) -> tuple[int, int, int]:
     """Local steps, visits, and nodes with steps that no visit follows."""
-    pending = np.zeros(hosted, np.bool_)
+    pending = np.zeros(len(who.hosted), np.bool_)
     steps = visits = 0
     for event in range(len(events.kind)):
-        i = slot[events.node[event]]
-        if i >= 0:
+        p = who.number[event]
+        if p >= 0:
             if events.kind[event] == LOCAL:
                 steps += 1
-                pending[i] = True
+                pending[p] = True
             elif events.kind[event] != MOVE:
                 visits += 1
-                pending[i] = pending[i] and events.kind[event] == MEET
+                pending[p] = pending[p] and events.kind[event] == MEET
     return steps, visits, pending.sum()
 
 
@@ -124,32 +151,33 @@ def _list_visits(
     samples: Samples,
     first_row: NDArray[np.int64],
     traffic: Traffic,
+    who: _Who,
+    visited: NDArray[np.int32],
 ) -> None:
     """Fill in all but the steps. No calls that pass the plan: numba would count references to all its arrays."""
     thread, _, me, where, turns = traffic
-    pending, last_at_node = np.zeros(len(first_row) - 1, np.int64), np.full(len(first_row) - 1, -1)
+    pending, last_at_node = np.zeros(len(who.hosted), np.int64), np.full(len(who.hosted), -1)
     last_of_token = np.full(len(turns), -1)
     v = 0
     for event in range(len(events.kind)):
-        kind, node = events.kind[event], events.node[event]
-        i = slot[node]
+        kind, p = events.kind[event], who.number[event]
         if kind == LOCAL:
-            if i >= 0:
-                pending[i] += 1
+            if p >= 0:
+                pending[p] += 1
         elif kind != MOVE:
-            k, other = events.token[event], events.other[event]
+            k, other, node = events.token[event], events.other[event], events.node[event]
             if slot[where[k]] >= 0 and thread[node] != me:
                 _send_on(plan, last_of_token, k, thread[node])
-            if i >= 0 and where[k] != node:
+            if p >= 0 and where[k] != node:
                 plan.came[thread[where[k]]] += 1
             where[k] = node
             if kind == MEET:
                 if slot[where[other]] >= 0 and thread[node] != me:
                     _send_on(plan, last_of_token, other, thread[node])
-                if i >= 0 and where[other] != node:
+                if p >= 0 and where[other] != node:
                     plan.came[thread[where[other]]] += 1
                 where[other] = node
-            if i >= 0:
+            if p >= 0:
                 plan.token[v], plan.turn[v], plan.visit_at[v] = k, turns[k], events.at[event]
                 last_of_token[k] = v
                 if kind == MEET:
@@ -158,20 +186,20 @@ def _list_visits(
                     plan.first[v + 1] = plan.first[v]
                     last_of_token[other] = v
                 else:
-                    loading = kind == LOAD
+                    i, loading = who.hosted[p], kind == LOAD
                     plan.visit_row[v] = LOADING if loading else row_of(samples, first_row, i, events.draw[event])
-                    plan.node[v], plan.before[v] = i, last_at_node[i]
-                    plan.first[v + 1] = plan.first[v] + pending[i]
-                    last_at_node[i], pending[i] = v, 0
+                    plan.node[v], plan.before[v] = i, last_at_node[p]
+                    plan.first[v + 1] = plan.first[v] + pending[p]
+                    last_at_node[p], pending[p], visited[v] = v, 0, p
                 v += 1
             turns[k] += 1
             if kind == MEET:
                 turns[other] += 1
-    for i in range(len(pending)):
-        if pending[i] > 0:
+    for p in range(len(pending)):
+        if pending[p] > 0:
             plan.token[v], plan.turn[v], plan.visit_at[v], plan.visit_row[v] = FLUSH, -1, 0.0, -1
-            plan.node[v], plan.before[v] = i, last_at_node[i]
-            plan.first[v + 1] = plan.first[v] + pending[i]
+            plan.node[v], plan.before[v], visited[v] = who.hosted[p], last_at_node[p], p
+            plan.first[v + 1] = plan.first[v] + pending[p]
             v += 1
 
 
@@ -190,24 +218,49 @@ def _send_on(plan: Plan, last_of_token: NDArray[np.int64], k: int, target: int) 
 
 @compiled
 def _list_steps(
-    plan: Plan, events: Events, slot: NDArray[np.int64], samples: Samples, first_row: NDArray[np.int64]
+    plan: Plan,
+    events: Events,
+    samples: Samples,
+    first_row: NDArray[np.int64],
+    who: _Who,
+    visited: NDArray[np.int32],
 ) -> None:
     """Fill in the steps."""
-    place = np.zeros(len(first_row) - 1, np.int64)  # where the next step of each node goes
+    place = np.zeros(len(who.hosted), np.int64)  # where the next step of each node goes
     after = np.zeros(len(plan.node), np.int64)  # the same once a visit is over
     for v in range(len(plan.node) - 1, -1, -1):
-        i = plan.node[v]
-        if i >= 0:
-            after[v], place[i] = place[i], plan.first[v]
+        p = visited[v]
+        if p >= 0:
+            after[v], place[p] = place[p], plan.first[v]
     v = 0
     for event in range(len(events.kind)):
-        kind, i = events.kind[event], slot[events.node[event]]
-        if i >= 0:
+        if event + 2 * AHEAD < len(events.kind):
+            _fetch_draws(samples, first_row, who, event, events.draw)
+        kind, p = events.kind[event], who.number[event]
+        if p >= 0:
             if kind == LOCAL:
-                plan.row[place[i]] = row_of(samples, first_row, i, events.draw[event])
-                plan.at[place[i]] = events.at[event]
-                place[i] += 1
+                plan.row[place[p]] = row_of(samples, first_row, who.hosted[p], events.draw[event])
+                plan.at[place[p]] = events.at[event]
+                place[p] += 1
             elif kind != MOVE:
                 if kind != MEET:
-                    place[i] = after[v]
+                    place[p] = after[v]
                 v += 1
+
+
+@compiled
+def _fetch_draws(
+    samples: Samples, first_row: NDArray[np.int64], who: _Who, event: int, draw: NDArray[np.float64]
+) -> None:
+    """Ask for what the events after this one look up of their nodes: where their samples are, and then these."""
+    later, soon = who.number[event + 2 * AHEAD], who.number[event + AHEAD]
+    if later >= 0:
+        prefetch(samples.first, who.hosted[later])
+        prefetch(first_row, who.hosted[later])
+    if soon >= 0 and draw[event + AHEAD] >= 0.0:
+        i = who.hosted[soon]
+        slot = samples.first[i] + np.int64(draw[event + AHEAD] * (samples.first[i + 1] - samples.first[i]))
+        prefetch(samples.kept, slot)
+        if len(samples.accept) > 0:
+            prefetch(samples.accept, slot)
+            prefetch(samples.alias, slot)

@@ -46,25 +46,23 @@ def put_part(
     part: Part, nodes: NDArray[np.int64], first: NDArray[np.int64], node_state: Arrays, token_state: Arrays
 ) -> int:
     """Copy back what concerns the hosted ``nodes``, and all tokens; return how many of the nodes there were."""
-    slot = {node: place for place, node in enumerate(nodes.tolist())}
-    found = 0
-    for place, node in enumerate(part.nodes.tolist()):
-        if node in slot:
-            found += 1
-            for name, array in node_state._asdict().items():
-                source = part.arrays[f"nodes/{name}"]
-                _of_node(array, first, slot[node])[...] = _of_node(source, part.first, place)
+    place = np.flatnonzero(np.isin(part.nodes, nodes))  # of those that are hosted here, in the part
+    slot = np.searchsorted(nodes, part.nodes[place])
+    for name, array in node_state._asdict().items():
+        source = part.arrays[f"nodes/{name}"]
+        array[_entries(array, first, slot)] = source[_entries(source, part.first, place)]
     for name, array in token_state._asdict().items():
         array[part.tokens] = part.arrays[f"tokens/{name}"]
-    return found
+    return len(place)
 
 
-def _of_node(array: NDArray[Any], first: NDArray[np.int64], place: int) -> NDArray[Any]:
-    """The entries of one node: arrays count nodes, or rows of nodes, along their first axis."""
+def _entries(array: NDArray[Any], first: NDArray[np.int64], places: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The entries of some nodes: arrays count nodes, or rows of nodes, along their first axis."""
     if len(array) == len(first) - 1:
-        return array[place : place + 1]
+        return places
     if len(array) == first[-1]:
-        return array[first[place] : first[place + 1]]
+        sizes = first[places + 1] - first[places]
+        return np.repeat(first[places] - (np.cumsum(sizes) - sizes), sizes) + np.arange(sizes.sum())
     raise RunError(f"a state array of length {len(array)} counts neither {len(first) - 1} nodes nor {first[-1]} rows")
 
 

@@ -29,15 +29,18 @@ from dtoken.engine.events.plan import Plan, Traffic, make_plan
 from dtoken.engine.events.sleeping import look_seconds
 from dtoken.engine.handover import Courier, Handover, NoCourier
 from dtoken.engine.loop.parts import Part, put_part, take_part
+from dtoken.engine.loop.sampling import Sample
 from dtoken.engine.placement import balanced_groups
 from dtoken.engine.rows.node_rows import NodeRows
 from dtoken.engine.rows.pieces import Piece, PlannedPiece, RowPieces, Step, cut
 from dtoken.engine.rows.row_cache import RowCache
 from dtoken.errors import InputError, RunError
+from dtoken.problem.kernels import exact_parts
 from dtoken.schedule.events import Events, no_events
 from dtoken.schedule.samples import Samples
 
 T = TypeVar("T")
+TABLE = 1 << 23  # values of nodes and models that are kept at once
 
 
 def _reason(error: Exception) -> str:
@@ -300,8 +303,18 @@ class Runner:
         return self._method.models(self._c, self.nodes, self.tokens, t)
 
     def values(self, models: Vector) -> Vector:
-        """f_i(theta) of every hosted node (rows) and model (columns), without regulariser."""
-        return self._node_rows.values(models, None if self._pool is None else self.map)
+        """f_i(theta) of every hosted node (rows) and model (columns), without regulariser; or, where that would be a
+        large table, a few numbers for each model that have the same sum, without any rounding."""
+        each, count = None if self._pool is None else self.map, max(1, TABLE // max(1, len(self.numbers)))
+        if count >= len(models):
+            return self._node_rows.values(models, each)
+        groups = range(0, len(models), count)
+        return np.hstack([exact_parts(self._node_rows.values(models[k : k + count], each)) for k in groups])
+
+    def excess(self, models: Vector, theta_star: Vector, sample: Sample) -> Vector:
+        """Weighted losses of the rows of a sample that are hosted here, less those at theta*, at each model."""
+        own = sample.of(self._slot)
+        return self._node_rows.excess(models, theta_star, own.nodes, self.rows.first[own.nodes] + own.rows)
 
     def part(self, *, copy: bool = True) -> Part:
         """The state of the nodes and tokens that are here: a copy, or to be used before anything happens."""

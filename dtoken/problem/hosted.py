@@ -110,6 +110,25 @@ def add_node_values(
 
 
 @compiled
+def row_excess(
+    rows: HostedRows,
+    nodes: NDArray[np.int64],
+    numbers: NDArray[np.int64],
+    models: NDArray[np.float64],
+    theta_star: NDArray[np.float64],
+    out: NDArray[np.float64],
+) -> None:
+    """Write the loss of each row, weighted as in f_i, at each model, less that at theta*."""
+    for s in range(len(numbers)):
+        r, w = numbers[s], rows.w[nodes[s]]
+        start, stop = rows.start[r], rows.stop[r]
+        best = value(rows.loss, row_dot(rows.data, rows.indices, start, stop, theta_star), rows.y[r])
+        for k in range(len(models)):
+            margin = row_dot(rows.data, rows.indices, start, stop, models[k])
+            out[s, k] = w * (value(rows.loss, margin, rows.y[r]) - best)
+
+
+@compiled
 def node_value(rows: HostedRows, i: int, theta: NDArray[np.float64]) -> float:
     """f_i(theta), without regulariser."""
     total = np.zeros(2)

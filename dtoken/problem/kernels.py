@@ -16,6 +16,8 @@ Floats = NDArray[np.float64]
 Integers = NDArray[np.int32] | NDArray[np.uint32]
 Offsets = NDArray[np.int64]
 
+MOST_PARTS = 48  # doubles whose digits do not overlap: their exponents span 2,098 digits, 53 each
+
 
 @compiled
 def row_dot(data: Floats, indices: Integers, start: int, stop: int, x: Floats) -> float:
@@ -197,3 +199,28 @@ def add_slopes(
         slope = derivative(code, z[j], y[j])
         add_row(data, indices, indptr[j], indptr[j + 1], slope, out)
         add_compensated(total, z[j] * slope - value(code, z[j], y[j]))
+
+
+@compiled
+def exact_parts(values: Floats) -> Floats:
+    """For each column some numbers that have its sum, without any rounding (Shewchuk 1997); zeros fill them up."""
+    parts = np.zeros((MOST_PARTS, values.shape[1]))
+    used = np.zeros(values.shape[1], np.int64)
+    for i in range(values.shape[0]):
+        for k in range(values.shape[1]):
+            x, kept = values[i, k], 0
+            for part in range(used[k]):
+                y = parts[part, k]
+                if abs(x) < abs(y):
+                    x, y = y, x
+                high = x + y
+                low = y - (high - x)
+                if low != 0.0:
+                    parts[kept, k] = low
+                    kept += 1
+                x = high
+            parts[kept, k] = x
+            for part in range(kept + 1, used[k]):
+                parts[part, k] = 0.0
+            used[k] = kept + 1
+    return parts

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from dtoken.engine.loop.recorder import TEST
+from dtoken.engine.loop.recorder import ERROR, TEST
 from dtoken.session.labels import MEASURES
 
 if TYPE_CHECKING:
@@ -21,6 +21,7 @@ PANELS = ("messages", "gradients", "time", "wall")  # those of the paper's figur
 LINEAR = ("objective", *TEST)  # measures that may be negative: averaged and drawn as they are, not by their logarithm
 LOW, HIGH = 0.1, 0.9  # quantiles of the band
 POINTS = 80  # per curve
+ERRORS = 2  # standard errors of estimates on either side
 
 
 @dataclass(frozen=True)
@@ -31,6 +32,7 @@ class Curves:
     median: dict[str, Vector]  # by measure; NaN where there is nothing to say
     low: dict[str, Vector]
     high: dict[str, Vector]
+    estimated: bool = False  # records are estimates: bands contain their standard errors
 
 
 def aggregate(
@@ -40,7 +42,7 @@ def aggregate(
 
     Between record points, measures are interpolated (their logarithms, unless they may be negative). At each point the
     runs count that got so far, and those that were done before: they stay at their last value, else only slow runs
-    would be left.
+    would be left. Where records are estimates, bands contain two standard errors on either side.
 
     Parameters
     ----------
@@ -66,7 +68,16 @@ def aggregate(
         values = np.array([at_points(table, axis, measure, x, stays) for table, stays in pairs])
         quantiles = _quantiles(values)
         low[measure], median[measure], high[measure] = quantiles if measure in LINEAR else 10**quantiles
-    return Curves(x, median, low, high)
+    estimated = all(ERROR in table for table in tables) and any(table[ERROR].gt(0).any() for table in tables)
+    for measure in ("suboptimality", "objective") if estimated else ():
+        for bound, side, which in ((low, -ERRORS, 0), (high, ERRORS, 2)):
+            moved = [table.assign(**{measure: table[measure] + side * table[ERROR]}) for table in tables]
+            values = np.array(
+                [at_points(each, axis, measure, x, stays) for each, stays in zip(moved, held, strict=True)]
+            )
+            quantile = _quantiles(values)[which]
+            bound[measure] = quantile if measure in LINEAR else 10**quantile
+    return Curves(x, median, low, high, estimated)
 
 
 def _quantiles(values: Vector) -> Vector:

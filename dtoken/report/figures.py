@@ -66,7 +66,7 @@ def _curve(axes: "Axes", sweep: Sweep, cell: Cell, curves: Curves, log: bool) ->
     there = curves.x > 0 if log else curves.x >= 0
     x, colour = curves.x[there], look.colour[0]
     axes.plot(x, curves.median[measure][there], ls=LINES[look.dash], color=colour, label=name)
-    if len(cell.runs) > 1:
+    if len(cell.runs) > 1 or curves.estimated:
         low, high = curves.low[measure][there], curves.high[measure][there]
         axes.fill_between(x, low, high, color=colour, alpha=0.18, linewidth=0)
 

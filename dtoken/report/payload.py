@@ -30,6 +30,7 @@ def payload(study: Study, baseline: str | None = None) -> dict[str, Any]:
         "panels": PANELS,
         "measures": {name: labels.MEASURES[name] for name in _measures(study)},
         "linear": LINEAR,
+        "estimated": any(curve.estimated for curves in study.curves for curve in curves.values()),
         "costs": COSTS,
         "dashes": DASHES,
         "words": WORDS,
@@ -61,7 +62,9 @@ def payload(study: Study, baseline: str | None = None) -> dict[str, Any]:
                 "context": ", ".join(describe(cell.context)),
                 "values": [None if value is None else show_value(value) for value in cell.values.values()],
                 "runs": len(cell.runs),
-                "curves": {axis: _curves(curve, len(cell.runs) > 1) for axis, curve in curves.items()},
+                "curves": {
+                    axis: _curves(curve, len(cell.runs) > 1 or curve.estimated) for axis, curve in curves.items()
+                },
             }
             for cell, curves in zip(sweep.cells, study.curves, strict=True)
         ],
@@ -96,11 +99,12 @@ def _baseline(study: Study) -> str | None:
     return next((method.name for method in study.sweep.methods), None)
 
 
-def _curves(curves: Curves, band: bool) -> dict[str, Any]:
+def _curves(curves: Curves, repeated: bool) -> dict[str, Any]:
+    """With a band over seeds, or of estimates."""
     found: dict[str, Any] = {"x": _numbers(curves.x, DIGITS + 2)}
     for measure, median in curves.median.items():
         digits = 2 * DIGITS if measure in LINEAR else DIGITS
-        parts = (median, curves.low[measure], curves.high[measure]) if band else (median,)
+        parts = (median, curves.low[measure], curves.high[measure]) if repeated or curves.estimated else (median,)
         found[measure] = [_numbers(part, digits) for part in parts]
     return found
 

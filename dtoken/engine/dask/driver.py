@@ -31,6 +31,7 @@ from dtoken.engine.dask.sharing import Sharing, no_sharing, share_memory
 from dtoken.engine.loop.experiment import Experiment
 from dtoken.engine.loop.parts import PartFile
 from dtoken.engine.loop.recorder import Measurement, Record
+from dtoken.engine.loop.sampling import Sample
 from dtoken.engine.placement import Placement, place
 from dtoken.engine.runner import Tally
 from dtoken.engine.settings import DaskSettings
@@ -145,14 +146,15 @@ class DaskEngine:
                     self._leaving[name] = address
             self._cut.since += queue
 
-    def measure(self, t: float, theta_star: Vector) -> Measurement:
-        """Measure the estimates at time ``t``."""
-        parts: list[Measurement] = self._persistently(lambda: self._call(worker.measure, self._run, t))
-        n = self._experiment.n
-        values, spread = np.empty((n, parts[0].values.shape[1])), np.empty(n)
+    def measure(self, t: float, theta_star: Vector, sample: Sample | None = None) -> Measurement:
+        """Measure the estimates at time ``t``, the objective on a sample if there is one."""
+        parts: list[Measurement] = self._persistently(lambda: self._call(worker.measure, self._run, t, sample))
+        hosts, spread = self._placement.hosts, np.empty(self._experiment.n)
+        values = np.concatenate([part.values for part in parts])  # of nodes in any order: they are only summed up
+        if sample is not None:
+            values[np.argsort(hosts[sample.nodes], kind="stable")] = values.copy()
         for host, part in enumerate(parts):
-            nodes = np.flatnonzero(self._placement.hosts == host)
-            values[nodes], spread[nodes] = part.values, part.node_spread
+            spread[hosts == host] = part.node_spread
         failure = next((part.failure for part in parts if part.failure), None)
         return parts[0]._replace(values=values, node_spread=spread, failure=failure)
 
@@ -160,7 +162,7 @@ class DaskEngine:
         """The estimates at time ``t``; only here do models come to the driver."""
 
         def collect() -> list[tuple[Vector, Vector]]:
-            self._call(worker.measure, self._run, t)
+            self._call(worker.measure, self._run, t, None)
             return self._call_each(worker.node_models, [(self._run, t, me == 0) for me in range(self.workers)])
 
         parts = self._persistently(collect)

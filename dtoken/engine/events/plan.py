@@ -226,6 +226,8 @@ def _list_steps(
     visited: NDArray[np.int32],
 ) -> None:
     """Fill in the steps."""
+    (number, hosted), (of_node, kept, accept, _), draw = who, samples, events.draw
+    weighted = len(accept) > 0
     place = np.zeros(len(who.hosted), np.int64)  # where the next step of each node goes
     after = np.zeros(len(plan.node), np.int64)  # the same once a visit is over
     for v in range(len(plan.node) - 1, -1, -1):
@@ -234,33 +236,23 @@ def _list_steps(
             after[v], place[p] = place[p], plan.first[v]
     v = 0
     for event in range(len(events.kind)):
-        if event + 2 * AHEAD < len(events.kind):
-            _fetch_draws(samples, first_row, who, event, events.draw)
-        kind, p = events.kind[event], who.number[event]
+        if event + 2 * AHEAD < len(number):  # no call: numba would count references to all arrays of the samples
+            later, soon = number[event + 2 * AHEAD], number[event + AHEAD]
+            if later >= 0:
+                prefetch(of_node, hosted[later])
+                prefetch(first_row, hosted[later])
+            if soon >= 0 and draw[event + AHEAD] >= 0.0:
+                begin, end = of_node[hosted[soon]], of_node[hosted[soon] + 1]
+                prefetch(kept, begin + np.int64(draw[event + AHEAD] * (end - begin)))
+                if weighted:
+                    prefetch(accept, begin + np.int64(draw[event + AHEAD] * (end - begin)))
+        kind, p = events.kind[event], number[event]
         if p >= 0:
             if kind == LOCAL:
-                plan.row[place[p]] = row_of(samples, first_row, who.hosted[p], events.draw[event])
+                plan.row[place[p]] = row_of(samples, first_row, hosted[p], draw[event])
                 plan.at[place[p]] = events.at[event]
                 place[p] += 1
             elif kind != MOVE:
                 if kind != MEET:
                     place[p] = after[v]
                 v += 1
-
-
-@compiled
-def _fetch_draws(
-    samples: Samples, first_row: NDArray[np.int64], who: _Who, event: int, draw: NDArray[np.float64]
-) -> None:
-    """Ask for what the events after this one look up of their nodes: where their samples are, and then these."""
-    later, soon = who.number[event + 2 * AHEAD], who.number[event + AHEAD]
-    if later >= 0:
-        prefetch(samples.first, who.hosted[later])
-        prefetch(first_row, who.hosted[later])
-    if soon >= 0 and draw[event + AHEAD] >= 0.0:
-        i = who.hosted[soon]
-        slot = samples.first[i] + np.int64(draw[event + AHEAD] * (samples.first[i + 1] - samples.first[i]))
-        prefetch(samples.kept, slot)
-        if len(samples.accept) > 0:
-            prefetch(samples.accept, slot)
-            prefetch(samples.alias, slot)

@@ -17,7 +17,7 @@ import numpy as np
 
 from dtoken.engine.loop.packed import damaged, read_packed, write_packed
 from dtoken.engine.loop.parts import STATE, Part, PartFile, part_arrays
-from dtoken.engine.loop.recorder import COLUMNS, TEST, Record, columns_of
+from dtoken.engine.loop.recorder import COLUMNS, OPTIONAL, Record, columns_of
 from dtoken.errors import InputError, RunError
 from dtoken.schedule.clock import Clock
 from dtoken.schedule.stream import Start
@@ -104,7 +104,7 @@ def _from(path: Path, arrays: dict[str, Any], attributes: dict[str, Any]) -> tup
     names = attributes["parts"]
     files = [path] if names is None else [path.parent / PARTS / name for name in names]
     start = {name: arrays[f"start/{name}"] for name in Start._fields}
-    names_of_columns = (*COLUMNS, *(name for name in TEST if f"records/{name}" in arrays))
+    names_of_columns = (*COLUMNS, *(name for name in OPTIONAL if f"records/{name}" in arrays))
     columns = [arrays[f"records/{name}"].tolist() for name in names_of_columns]
     checkpoint = Checkpoint(
         identity=attributes["identity"],

@@ -1,16 +1,17 @@
 """What is measured at a record point, on copies: the state of a run is never touched."""
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
 from dtoken.algorithms.contract import Models, Vector
 from dtoken.engine.loop.experiment import Experiment
-from dtoken.problem.kernels import squared_distances
+from dtoken.engine.loop.sampling import Sample, estimate
+from dtoken.problem.kernels import squared_distances, squared_norm
 from dtoken.schedule.clock import Clock
 
 NOTHING: Mapping[str, float] = MappingProxyType({})
@@ -31,6 +32,7 @@ class Record:
     suboptimality: float  # F - F*, mean over tokens
     distance: float  # ||theta - theta*||^2, mean over tokens
     consensus: float  # squared distance to the mean of the tokens, mean over nodes and tokens
+    objective_error: float | None = None  # standard error of the two objectives; 0: exact; None: no record is sampled
     test_loss: float | None = None  # mean loss of held-out rows at the mean of the tokens; None: there are none
     test_accuracy: float | None = None  # of two classes
     test_log_loss: float | None = None
@@ -42,12 +44,14 @@ class Record:
 
 
 TEST = ("test_loss", "test_accuracy", "test_log_loss", "test_auc")  # columns of runs with held-out rows
-COLUMNS = tuple(field.name for field in fields(Record) if field.name not in TEST)
+ERROR = "objective_error"  # of runs with sampled records
+OPTIONAL = (ERROR, *TEST)
+COLUMNS = tuple(field.name for field in fields(Record) if field.name not in OPTIONAL)
 
 
 def columns_of(records: Sequence[Record]) -> tuple[str, ...]:
     """The columns of a trajectory."""
-    return (*COLUMNS, *(name for name in TEST if records and getattr(records[0], name) is not None))
+    return (*COLUMNS, *(name for name in OPTIONAL if records and getattr(records[0], name) is not None))
 
 
 def optimum_of(records: Sequence[Record]) -> float:
@@ -58,7 +62,8 @@ def optimum_of(records: Sequence[Record]) -> float:
 class Measurement(NamedTuple):
     """What engines measure. Sums over nodes are left to the caller, so that they do not depend on who hosts what."""
 
-    values: Vector  # (hosted, K) f_i(theta_k), without regulariser; (hosted, 1) if all tokens are equal
+    values: Vector  # (hosted, K) f_i(theta_k), without regulariser; (hosted, 1) if all tokens are equal; or of a sample
+    # (hosted rows of it, its tokens) the excess of the rows' weighted losses over those at theta*
     node_spread: Vector  # (hosted,) squared distance of the node's model to the mean of the tokens' models
     token_spread: Vector  # (K,) the same for the tokens
     squares: Vector  # (K,) or (1,) ||theta_k||^2
@@ -66,14 +71,25 @@ class Measurement(NamedTuple):
     failure: str | None  # why the method cannot go on, in a sentence
 
 
-def measure_models(values: Callable[[Vector], Vector], models: Models, theta_star: Vector) -> Measurement:
-    """Measure the models of the hosted nodes and of all tokens; ``values`` gives f_i of hosted nodes at models."""
+class Values(Protocol):
+    """Who evaluates losses of hosted rows."""
+
+    def values(self, models: Vector) -> Vector:
+        """(hosted, models) f_i."""
+
+    def excess(self, models: Vector, theta_star: Vector, sample: Sample) -> Vector:
+        """(rows, models) losses of single rows, less those at theta*, weighted."""
+
+
+def measure_models(values: Values, models: Models, theta_star: Vector, sample: Sample | None = None) -> Measurement:
+    """Measure the models of the hosted nodes and of all tokens; the objective on a sample if there is one."""
     tokens, copies = np.ascontiguousarray(models.tokens), 1
-    if (tokens == tokens[0]).all():  # as after an all-reduce: once is enough
+    if sample is None and (tokens == tokens[0]).all():  # as after an all-reduce: once is enough
         tokens, copies = tokens[:1], len(tokens)
     mean = tokens.sum(axis=0) / len(tokens)
+    found = values.values(tokens) if sample is None else values.excess(tokens[sample.tokens], theta_star, sample)
     return Measurement(
-        values=values(tokens),
+        values=found,
         node_spread=squared_distances(np.ascontiguousarray(models.nodes), mean),
         token_spread=np.repeat(squared_distances(tokens, mean), copies),
         squares=squared_distances(tokens, np.zeros_like(mean)),
@@ -83,16 +99,31 @@ def measure_models(values: Callable[[Vector], Vector], models: Models, theta_sta
 
 
 def record(
-    experiment: Experiment, clock: Clock, measured: Measurement, wall: float, tested: Mapping[str, float] = NOTHING
+    experiment: Experiment,
+    clock: Clock,
+    measured: Measurement,
+    wall: float,
+    tested: Mapping[str, float] = NOTHING,
+    sample: Sample | None = None,
+    *,
+    sampled: bool = False,
 ) -> Record:
-    """A row of the trajectory from what was measured at a record point, ``tested`` on held-out rows."""
+    """A row of the trajectory from what was measured at a record point, ``tested`` on held-out rows.
+
+    It was measured on a ``sample``, or on everything; ``sampled``: others of the run are estimates.
+    """
     problem = experiment.problem
     regularisers = 0.5 * problem.n * problem.sigma * measured.squares
-    objectives = [
-        math.fsum(values) + regulariser for values, regulariser in zip(measured.values.T, regularisers, strict=True)
-    ]
-    objective = math.fsum(objectives) / len(objectives)
-    spreads = [*measured.node_spread, *measured.token_spread]
+    if sample is None:
+        sums = [math.fsum(values) for values in measured.values.T]
+        objective = math.fsum(sums + regularisers) / len(sums)
+        suboptimality, error = objective - experiment.optimum.objective, 0.0
+    else:
+        best = 0.5 * problem.n * problem.sigma * squared_norm(experiment.optimum.theta)
+        rows, tokens = int(experiment.facts.rows.sum()), len(measured.squares)
+        suboptimality, error = estimate(measured.values, rows, regularisers[sample.tokens] - best, tokens)
+        objective = experiment.optimum.objective + suboptimality
+    spreads = np.concatenate([measured.node_spread, measured.token_spread])
     return Record(
         event=clock.events,
         jumps=clock.jumps,
@@ -102,8 +133,9 @@ def record(
         time=clock.elapsed,
         wall=wall,
         objective=objective,
-        suboptimality=objective - experiment.optimum.objective,
-        distance=math.fsum(measured.distances) / len(objectives),
+        suboptimality=suboptimality,
+        distance=math.fsum(measured.distances) / len(measured.distances),
         consensus=math.fsum(spreads) / len(spreads),
+        objective_error=error if sampled else None,
         **tested,
     )

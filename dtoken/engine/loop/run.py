@@ -15,6 +15,7 @@ from dtoken.engine.loop.experiment import Experiment
 from dtoken.engine.loop.interruption import Cut, put_off
 from dtoken.engine.loop.keeping import FIRST, Keeper, Pace, Stopwatch
 from dtoken.engine.loop.recorder import Record, optimum_of, record
+from dtoken.engine.loop.sampling import draw
 from dtoken.engine.loop.settings import NO_CHECKPOINTS, Checkpointing, Recording, Stop
 from dtoken.errors import InputError
 from dtoken.problem.kernels import squared_norm
@@ -97,13 +98,13 @@ def run(
     watch = watch or Watch()
     rows = int(experiment.facts.rows.sum())
     end = _stop_limits(stop, rows)
-    position = _resume(experiment, engine, directory, identity) or _begin(experiment, engine, watch)
+    position = _resume(experiment, engine, directory, identity) or _begin(experiment, engine, recording, watch)
     watch.begin(position.clock.events, position.records)
     failure: str | None = None
     ends = partial(_end, experiment, position, stop, recording, rows, end)
     over = ends()
     if over is not None:
-        _measure_end(experiment, engine, position, watch)
+        _measure_end(experiment, engine, position, recording, watch)
         return _outcome(experiment, position, engine, stop, failure, over)
     if not _regular(position.records, recording, rows):
         position.records.pop()  # measured only because the run ended there
@@ -124,7 +125,8 @@ def run(
             if looks:
                 pace.looked(position.wall)
             if reached:
-                failure = _measure(experiment, engine, position, watch)
+                last = _reached(position.clock, end) and recording.exact_ends
+                failure = _measure(experiment, engine, position, recording, watch, exact=last)
                 over = failure or ends()
                 if over is not None:
                     break
@@ -134,7 +136,7 @@ def run(
                 if stopping:
                     raise Cut(engine.models(position.t), engine.margins())
             stopwatch.lap()
-        _measure_end(experiment, engine, position, watch)
+        _measure_end(experiment, engine, position, recording, watch)
         if keeper:
             keeper.end(interrupted())
     return _outcome(experiment, position, engine, stop, failure, over)
@@ -174,13 +176,27 @@ def _outcome(
     return Outcome(records, models, bad, diverged is not None, margins, None if bad else stopped)
 
 
-def _measure(experiment: Experiment, engine: Engine, position: _Position, watch: Watch) -> str | None:
-    """Measure where the run is; return why the method cannot go on, if so."""
-    measured = engine.measure(position.t, experiment.optimum.theta)
-    tested = _test(experiment, engine, position.t)
-    position.records.append(record(experiment, position.clock, measured, position.wall, tested))
-    watch.record(position.records[-1])
-    return measured.failure
+def _measure(
+    experiment: Experiment, engine: Engine, position: _Position, recording: Recording, watch: Watch, *, exact: bool
+) -> str | None:
+    """Measure where the run is, on all rows or on a sample; return why the method cannot go on, if so."""
+    made, failure = _recorded(experiment, engine, recording, position.clock, position.t, position.wall, exact=exact)
+    position.records.append(made)
+    watch.record(made)
+    return failure
+
+
+def _recorded(
+    experiment: Experiment, engine: Engine, recording: Recording, clock: Clock, t: float, wall: float, *, exact: bool
+) -> tuple[Record, str | None]:
+    sample = None
+    if recording.sampled and not exact:
+        tokens = experiment.n if experiment.method.reports_nodes else len(experiment.start.positions)
+        sample = draw(recording, experiment.facts.rows, tokens, experiment.seed, clock.events)
+    measured = engine.measure(t, experiment.optimum.theta, sample)
+    tested = _test(experiment, engine, t)
+    made = record(experiment, clock, measured, wall, tested, sample, sampled=recording.sampled)
+    return made, measured.failure
 
 
 def _test(experiment: Experiment, engine: Engine, t: float) -> dict[str, float]:
@@ -190,13 +206,22 @@ def _test(experiment: Experiment, engine: Engine, t: float) -> dict[str, float]:
     return experiment.held_out.measure(engine.models(t).tokens.mean(axis=0))
 
 
-def _measure_end(experiment: Experiment, engine: Engine, position: _Position, watch: Watch) -> None:
-    """Measure a run that ended between two record points: its schedule came to an end, or it had gone on for longer."""
-    if position.records[-1].event < position.clock.events:
-        stopwatch = Stopwatch()
-        engine.settle()
-        position.wall += stopwatch.lap()
-        _measure(experiment, engine, position, watch)
+def _measure_end(
+    experiment: Experiment, engine: Engine, position: _Position, recording: Recording, watch: Watch
+) -> None:
+    """Measure a run that ended between two record points: its schedule came to an end, or it had gone on for longer.
+
+    One that ended at an estimate is measured again, on everything.
+    """
+    last = position.records[-1]
+    if last.event == position.clock.events:
+        if not (last.objective_error and recording.exact_ends):
+            return
+        position.records.pop()
+    stopwatch = Stopwatch()
+    engine.settle()
+    position.wall += stopwatch.lap()
+    _measure(experiment, engine, position, recording, watch, exact=recording.exact_ends)
 
 
 def _warm_up(experiment: Experiment) -> None:
@@ -240,13 +265,12 @@ def _after_visit(events: Events, stop: int) -> int:
     return min(stop, events.size)
 
 
-def _begin(experiment: Experiment, engine: Engine, watch: Watch) -> _Position:
+def _begin(experiment: Experiment, engine: Engine, recording: Recording, watch: Watch) -> _Position:
     clock = start_clock(experiment.n, len(experiment.start.positions))
     gradients = experiment.method.start_gradients(experiment.facts)
     charge(clock, gradients, experiment.time)
     wall = engine.start_seconds() if gradients.any() else 0.0
-    measured = engine.measure(0.0, experiment.optimum.theta)
-    first = record(experiment, clock, measured, wall, _test(experiment, engine, 0.0))
+    first, _ = _recorded(experiment, engine, recording, clock, 0.0, wall, exact=recording.exact_ends)
     watch.record(first)
     return _Position(experiment.start, 0, clock, 0.0, wall, [first])
 

@@ -60,6 +60,12 @@ class Recording:
         Write the event log.
     accuracies
         For which suboptimalities to say what it took to reach them.
+    sample
+        Estimate the objective from so many random rows, with a standard error; null: from all rows.
+    tokens
+        Estimate it from so many random tokens; null: from all.
+    exact_ends
+        Measure on all rows and tokens at the first and the last record all the same.
     """
 
     every_passes: float | None = 1.0
@@ -67,8 +73,15 @@ class Recording:
     growth: float | None = None
     events: bool = False
     accuracies: tuple[float, ...] = (1e-2, 1e-4, 1e-6, 1e-8)
+    sample: int | None = None
+    tokens: int | None = None
+    exact_ends: bool = True
 
     def __post_init__(self) -> None:
+        for name in ("sample", "tokens"):
+            value = getattr(self, name)
+            if value is not None and value < 2:
+                raise InputError(f"record.{name}={value} has no standard error; use at least 2, or null for all")
         for name in ("every_passes", "every_jumps", "growth"):
             value = getattr(self, name)
             if value is not None and not 0 < value < math.inf:
@@ -76,6 +89,11 @@ class Recording:
         for accuracy in self.accuracies:
             if not accuracy > 0:
                 raise InputError(f"record.accuracies has {accuracy}, but a suboptimality to reach is positive")
+
+    @property
+    def sampled(self) -> bool:
+        """Whether records between the ends are estimates."""
+        return self.sample is not None or self.tokens is not None
 
     def following(self, jumps: int, gradients: int, rows: int) -> tuple[int, int]:
         """The next record points, in jumps and in gradients, after so many of them."""

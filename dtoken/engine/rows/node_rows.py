@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import cast
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dtoken.algorithms.contract import Arrays, Method, Origin, Vector
 from dtoken.algorithms.starts import Starting
@@ -13,13 +14,14 @@ from dtoken.engine.processors import processors
 from dtoken.engine.rows.memory import Room
 from dtoken.engine.rows.pieces import RowPieces
 from dtoken.engine.rows.row_cache import RowCache, unit_rows
-from dtoken.problem.hosted import HostedRows, add_node_values, add_values, host
+from dtoken.problem.hosted import HostedRows, add_node_values, add_values, host, row_excess
 from dtoken.problem.kernels import compensated_sums
 from dtoken.problem.losses import Loss
 from dtoken.problem.shards import Shards
 
 MOST_READERS = 8
 
+Places = NDArray[np.int64]
 Map = Callable[[Callable[[int], None], range], Iterable[None]]
 
 
@@ -83,6 +85,24 @@ class NodeRows:
         else:
             list(in_parallel(lambda i: add_node_values(rows, i, i + 1, models, totals), range(count)))
         return np.asarray(rows.w[:, None] * compensated_sums(totals))
+
+    def excess(self, models: Vector, theta_star: Vector, nodes: Places, numbers: Places) -> Vector:
+        """Weighted losses of single rows at each model, less those at theta*.
+
+        Rows of hosted ``nodes``, numbered among all rows that are hosted here, increasing.
+        """
+        rows, models = self.rows, np.ascontiguousarray(models)
+        found = np.empty((len(numbers), len(models)))
+
+        def of_part(_: int, first: int, stop: int) -> None:
+            own = slice(*np.searchsorted(numbers, (first, stop)))
+            row_excess(rows, nodes[own], numbers[own], models, theta_star, found[own])
+
+        if self.pieces is None:
+            of_part(0, 0, len(rows.y))
+        else:
+            self.pieces.over_all_rows(of_part)
+        return found
 
     def close(self) -> None:
         """Stop reading ahead, and let go of the files."""

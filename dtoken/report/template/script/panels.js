@@ -179,7 +179,8 @@ function panelsCaption() {
     ? "Lines are medians over seeds, bands reach from the 10 % to the 90 % quantile, as far as at least half of the " +
       "runs got; a run that is done stays at its last value."
     : "Each line is one run.";
-  return `${lines}${dashesInWords()} Click a name to hide it in all panels, point at it to bring it out.`;
+  const errors = data.estimated ? " Bands contain two standard errors of objectives that were estimated." : "";
+  return `${lines}${errors}${dashesInWords()} Click a name to hide it in all panels, point at it to bring it out.`;
 }
 
 function dashesInWords() {

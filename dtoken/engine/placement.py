@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from scipy.sparse.csgraph import reverse_cuthill_mckee
 
 from dtoken.graph.topology import Topology
@@ -63,7 +63,7 @@ def place(
         used[used.index(max(used))] -= 1
     line = _line(topology)
     thread = np.empty(len(work), np.int64)
-    thread[line] = balanced_groups([work[node] for node in line], sum(used))
+    thread[line] = balanced_groups(np.asarray(work)[line], sum(used))
     host = np.repeat(np.arange(len(used)), used)
     if topology.adjacency and sum(used) > 1 and len(work) <= MOST_EXCHANGED:
         where = np.unique(machines or [""] * len(used), return_inverse=True)[1]
@@ -123,7 +123,7 @@ def _stretch(graph: object, order: NDArray[np.int64]) -> float:
     return float(np.abs(place[start] - place[end]).sum())
 
 
-def balanced_groups(work: Sequence[int], groups: int) -> NDArray[np.int64]:
+def balanced_groups(work: ArrayLike, groups: int) -> NDArray[np.int64]:
     """Group of each item of a line: consecutive items together, about the same work in each, none empty.
 
     Examples
@@ -131,8 +131,8 @@ def balanced_groups(work: Sequence[int], groups: int) -> NDArray[np.int64]:
     >>> balanced_groups([1, 1, 2, 4], 2).tolist()
     [0, 0, 0, 1]
     """
-    count = len(work)
     ends = np.cumsum(np.asarray(work, np.float64) + 1e-9)
+    count = len(ends)
     middles = ends - np.diff(ends, prepend=0.0) / 2
     wanted = np.minimum((middles / ends[-1] * groups).astype(np.int64), groups - 1)
     starts = np.searchsorted(wanted, np.arange(groups))

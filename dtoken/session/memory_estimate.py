@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+import psutil
 
 from dtoken.config.settings import Settings
 from dtoken.data.ingest import default_store_root, store_key
@@ -66,6 +67,19 @@ def _of_process(settings: Settings, features: int, rows: Sequence[int], nonzeros
     n = len(rows)
     hosted = -(-n // min(settings.engine.processes(settings.cluster), n))
     return memory_need(settings.method, n, features, rows[:hosted], nonzeros[:hosted])
+
+
+def check_state(settings: Settings) -> None:
+    """Refuse a run in this process whose nodes' models alone are more than the machine has, before anything is made."""
+    features, n = getattr(settings.source, "features", None), settings.partition.nodes
+    memory = psutil.virtual_memory().total
+    if features is None or not settings.engine.here or 8 * n * features <= memory:
+        return
+    needed, fits = show_bytes(8 * n * features), memory // (16 * features)
+    raise InputError(
+        f"nodes={n} with {features:,} features: the models of the nodes alone take {needed}, and this machine has "
+        f"{show_bytes(memory)}; use nodes<={fits}, or engine=dask with workers of several machines"
+    )
 
 
 def memory_budget(settings: Settings) -> int | None:

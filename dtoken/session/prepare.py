@@ -5,6 +5,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, cast
 
+import numpy as np
+
 from dtoken.algorithms.base import JUMPS
 from dtoken.compiled import is_cached
 from dtoken.config.settings import Settings
@@ -31,7 +33,7 @@ from dtoken.problem.smoothness import row_facts, sum_smoothness
 from dtoken.schedule.events import DELIVER, LOAD, LOCAL, MEET, MOVE, VISIT
 from dtoken.schedule.walks.registry import make_walk
 from dtoken.session.files import result_digest
-from dtoken.session.memory_estimate import check_memory, memory_budget, memory_estimate, store_need
+from dtoken.session.memory_estimate import check_memory, check_state, memory_budget, memory_estimate, store_need
 from dtoken.session.warm import check_origin, origin, origin_of
 from hydra_dask.allocator import keep_memory
 from hydra_dask.cluster import LocalWorkers
@@ -70,12 +72,9 @@ class Prepared:
 def _of_one_class(store: ShardStore) -> tuple[str, ...]:
     """What to say where nodes have rows of one class only."""
     meta = store.meta
-    alone = [
-        node
-        for node, (positive, rows) in enumerate(zip(meta.node_positives, meta.node_rows, strict=True))
-        if meta.classes and positive in (0, rows)
-    ]
-    if not alone:
+    positives, rows = np.asarray(meta.node_positives), np.asarray(meta.node_rows)
+    alone = np.flatnonzero((positives == 0) | (positives == rows)) if meta.classes else np.empty(0, np.int64)
+    if not len(alone):
         return ()
     listed = ", ".join(map(str, alone[:NODES_LISTED])) + (", ..." if len(alone) > NODES_LISTED else "")
     text = f"{len(alone)} of {meta.n} nodes have rows of one class only (node {listed})"
@@ -99,6 +98,7 @@ def check_run(settings: Settings) -> Walk:
     """Check what can be checked without the data; the walk of the tokens."""
     if (rows := getattr(settings.source, "rows", None)) is not None:
         settings.partition.check_rows(rows)
+    check_state(settings)
     steps = _walk(settings)
     if settings.schedule.replay is not None and not Path(settings.schedule.replay).is_file():
         raise InputError(f"schedule.replay={settings.schedule.replay} is not a file")

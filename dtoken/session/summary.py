@@ -6,6 +6,7 @@ from dataclasses import asdict
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dtoken.engine.loop.accuracy import ROUNDING, crossing
 from dtoken.engine.loop.experiment import Experiment
@@ -13,6 +14,7 @@ from dtoken.engine.loop.prediction import Prediction
 from dtoken.engine.loop.recorder import Record, optimum_of
 from dtoken.graph.walks import in_words
 
+MOST_LISTED = 1000  # numbers of nodes or tokens that are listed one by one
 SPECTRUM_NODES = 500  # nodes up to which the spectral gap is quick to compute
 RATES = ("rate", "paper_rate")
 
@@ -21,13 +23,27 @@ def constants(experiment: Experiment) -> dict[str, Any]:
     """The constants of the method in the paper's names, and the tokens' first nodes."""
     named = experiment.constants._asdict()
     found = {name: _number(value) for name, value in named.items() if name not in RATES}
-    return found | {"token_start": experiment.start.positions.tolist()}
+    return found | {"token_start": _listed(experiment.start.positions)}
 
 
 def _number(value: Any) -> Any:
     """A number, one number for all nodes, or a list of one for each."""
-    values = np.asarray(value).ravel().tolist()
-    return values[0] if len(set(values)) == 1 else values
+    values = np.asarray(value).ravel()
+    return values[0].item() if len(values) and (values == values[0]).all() else _listed(values)
+
+
+def _listed(values: NDArray[Any]) -> Any:
+    """All numbers, or of many how many there are and some quantiles: a summary is to be read.
+
+    Examples
+    --------
+    >>> _listed(np.arange(3)), _listed(np.arange(2001.0))["quantiles"]
+    ([0, 1, 2], {'0': 0.0, '0.25': 500.0, '0.5': 1000.0, '0.75': 1500.0, '1': 2000.0})
+    """
+    if len(values) <= MOST_LISTED:
+        return values.tolist()
+    quantiles = {f"{share:g}": float(np.quantile(values, share)) for share in (0, 0.25, 0.5, 0.75, 1)}
+    return {"entries": len(values), "quantiles": quantiles}
 
 
 def predictions(theory: Prediction, accuracies: Sequence[float], gap: float) -> dict[str, Any]:

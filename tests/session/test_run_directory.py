@@ -274,3 +274,19 @@ def test_result_is_typed_and_plots(tmp_path: Path) -> None:
     assert np.array_equal(np.asarray(line.get_xdata()), positive.jumps.to_numpy())
     with pytest.raises(InputError, match="x=joy is not a column to plot against"):
         result.plot("joy")
+
+
+def test_more_nodes_than_memory_holds_are_refused_before_anything_is_made(tmp_path: Path) -> None:
+    data = {"kind": "synthetic", "rows": 10**9, "features": 1000, "density": 0.01, "store": str(tmp_path / "store")}
+    with pytest.raises(InputError, match=r"nodes=100000000 .* take 800 GB, and this machine has .*; use nodes<=\d+"):
+        dtoken.run(data=data, nodes=10**8)
+    assert not (tmp_path / "store").exists()
+
+
+def test_summaries_of_many_tokens_have_quantiles() -> None:
+    data, tokens = {"kind": "synthetic", "rows": 2400, "features": 2}, {"_target_": "tvr", "tokens": 1200}
+    stop = {"events": 100, "passes": None}
+    result = dtoken.run(data=data, nodes=1200, algorithm=tokens, graph="star", stop=stop, sigma=0.1)
+    start = result.summary["constants"]["token_start"]
+    assert start == {"entries": 1200, "quantiles": {"0": 0, "0.25": 299.75, "0.5": 599.5, "0.75": 899.25, "1": 1199}}
+    assert set(result.summary["constants"]["rho_comm"]) == {"entries", "quantiles"}

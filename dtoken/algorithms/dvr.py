@@ -19,15 +19,21 @@ smallest and largest non-zero eigenvalues of Lap, gamma = lambda_min / lambda_ma
 Contraction per step: eta r alpha, r about 1/3, or eta alpha / 2 as in the paper; per factor e this makes kappa / gamma
 exchanges and 2 N_c samples a node. An exchange takes tau_comm and a message along each edge in each direction, a local
 step tau_comp.
+
+With ``chebyshev`` a polynomial P(Lap) of degree K stands for Lap (Scaman et al. 2017; ``theory.chebyshev``), with the
+eigenvalues 1 - delta and 1 + delta: a round of messages is then K exchanges.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dtoken.algorithms.base import SamplingMethod
 from dtoken.algorithms.contract import Facts, Models, Vector
+from dtoken.algorithms.polynomial import begin_round, exchanges, no_rounds, receive
 from dtoken.algorithms.starts import Dual, Starting
 from dtoken.algorithms.synchronous import Messenger
 from dtoken.compiled import compiled
@@ -38,8 +44,9 @@ from dtoken.problem.losses import derivative
 from dtoken.schedule.events import LOADING
 from dtoken.schedule.rounds import RandomRounds, exchange
 from dtoken.schedule.stream import Schedule
+from dtoken.theory.chebyshev import accelerated_network, chebyshev, check_rounds
 from dtoken.theory.dual_descent import NodeSampling
-from dtoken.theory.dual_gossip import DualGossip, dual_gossip
+from dtoken.theory.dual_gossip import DualGossip, DualPolynomial, dual_gossip
 from dtoken.theory.gossip import network
 from dtoken.theory.promise import Promise
 
@@ -51,6 +58,19 @@ class Nodes(NamedTuple):
     sent: Vector  # (hosted, d) theta before the exchange
     z: Vector  # (rows,) margins z_ij
     g: Vector  # (rows,) slopes phi_ij'(z_ij)
+
+
+class AcceleratedNodes(NamedTuple):
+    """State of the hosted nodes, with that of the polynomial."""
+
+    theta: Vector
+    z: Vector
+    g: Vector
+    current: Vector  # (hosted, d)
+    before_last: Vector  # (hosted, d)
+    arriving: Vector  # (hosted, d)
+    weight: Vector  # (hosted,)
+    stage: NDArray[np.int64]  # (hosted,)
 
 
 class Messages(NamedTuple):
@@ -68,6 +88,17 @@ def visit(c: Any, rows: Any, nodes: Any, tokens: Any, i: int, k: int, r: int, t:
     else:
         for s in range(rows.d):
             nodes.theta[i, s] -= c.rho_comm * (nodes.sent[i, s] - tokens.theta[k, s])
+
+
+@compiled
+def accelerated_visit(c: Any, rows: Any, nodes: Any, tokens: Any, i: int, k: int, r: int, t: float) -> None:
+    """The same, in the rounds of the polynomial; theta moves when they are over."""
+    if r == LOADING:
+        if begin_round(c, nodes, tokens.theta[k], i, nodes.theta[i]):
+            for s in range(rows.d):
+                nodes.theta[i, s] -= c.rho_comm * (nodes.theta[i, s] - nodes.current[i, s])
+    else:
+        receive(c, nodes, tokens.theta[k], i)
 
 
 @compiled
@@ -94,15 +125,26 @@ class DVR(Starting, SamplingMethod, Messenger):
         ``permuted``: every node goes through its samples in a fresh random order each epoch.
     bucket_rows
         As for TVR.
+    chebyshev
+        As for EXTRA.
     """
 
     start: str = "local"  # as for tvr
+    chebyshev: bool | int = False
 
     name = "dvr"
     local = staticmethod(local)
-    visit = staticmethod(visit)
 
-    def constants(self, facts: Facts) -> DualGossip:
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_rounds(self.chebyshev)
+
+    @property
+    def visit(self) -> Callable[..., None]:
+        """What a message does depends on the polynomial."""
+        return accelerated_visit if self.chebyshev else visit
+
+    def constants(self, facts: Facts) -> DualGossip | DualPolynomial:
         """Step sizes by the theory."""
         if not facts.samples.all():
             raise InputError(
@@ -115,34 +157,44 @@ class DVR(Starting, SamplingMethod, Messenger):
             total = facts.samples.astype(np.float64)
             bound = total * (1 + facts.of_samples(lambda L: float(L.max())) / sigma)
         sampling = NodeSampling(total, bound, float(self.importance))
-        return dual_gossip(sigma, L_b, sampling, network(facts.walk.topology, self.name))
+        net = network(facts.walk.topology, self.name)
+        if not self.chebyshev:
+            return dual_gossip(sigma, L_b, sampling, net)
+        found = chebyshev(net, None if self.chebyshev is True else int(self.chebyshev))
+        plain = dual_gossip(sigma, L_b, sampling, accelerated_network(net, found))
+        return DualPolynomial(*plain, found.rounds, found.own, found.unit, found.quarter)
 
-    def promise(self, c: DualGossip, facts: Facts) -> Promise:
+    def promise(self, c: DualGossip | DualPolynomial, facts: Facts) -> Promise:
         """eta r alpha; eta alpha / 2 in the paper."""
         return self.promised(c.rate, "by the argument for tvr, observed", c.paper_rate)
 
-    def schedule(self, c: DualGossip, facts: Facts, seed: int) -> Schedule:
+    def schedule(self, c: DualGossip | DualPolynomial, facts: Facts, seed: int) -> Schedule:
         """Exchanges and local steps in random order."""
-        pattern = exchange(network(facts.walk.topology, self.name).neighbours)
+        neighbours = network(facts.walk.topology, self.name).neighbours
+        pattern = exchanges(neighbours, c.rounds) if isinstance(c, DualPolynomial) else exchange(neighbours)
         return RandomRounds(seed, c.p_comm, pattern, facts.n, self.order(facts))
 
-    def weights(self, c: DualGossip, L: Vector) -> Vector | None:
+    def weights(self, c: DualGossip | DualPolynomial, L: Vector) -> Vector | None:
         """Sampling weights of a node's samples."""
         return 1 + L / c.sigma if c.importance else None
 
-    def states(self, c: DualGossip, rows: HostedRows) -> tuple[Nodes, Messages]:
+    def states(self, c: DualGossip | DualPolynomial, rows: HostedRows) -> tuple[Nodes | AcceleratedNodes, Messages]:
         """All zero; `begin` fills in margins, slopes and nodes."""
-        theta, sent = np.zeros((len(rows.w), rows.d)), np.zeros((len(rows.w), rows.d))
-        nodes = Nodes(theta, sent, np.zeros(len(rows.y)), np.zeros(len(rows.y)))
-        return nodes, Messages(np.zeros((c.n, rows.d)))
+        theta, z, g = np.zeros((len(rows.w), rows.d)), np.zeros(len(rows.y)), np.zeros(len(rows.y))
+        messages = Messages(np.zeros((c.n, rows.d)))
+        if self.chebyshev:
+            return AcceleratedNodes(theta, z, g, *no_rounds(rows)), messages
+        return Nodes(theta, np.zeros_like(theta), z, g), messages
 
-    def dual(self, c: DualGossip, nodes: Nodes) -> Dual:
+    def dual(self, c: DualGossip | DualPolynomial, nodes: Nodes | AcceleratedNodes) -> Dual:
         """As for tokens, without their share of the regulariser."""
         return Dual(nodes.theta, nodes.z, nodes.g, c.sigma)
 
-    def put_tokens(self, c: DualGossip, tokens: Messages, models: Vector) -> None:
+    def put_tokens(self, c: DualGossip | DualPolynomial, tokens: Messages, models: Vector) -> None:
         """Messages are written before they are read."""
 
-    def models(self, c: DualGossip, nodes: Nodes, tokens: Messages, t: float) -> Models:
+    def models(
+        self, c: DualGossip | DualPolynomial, nodes: Nodes | AcceleratedNodes, tokens: Messages, t: float
+    ) -> Models:
         """The models of the nodes; there are no tokens."""
         return Models(nodes.theta.copy(), nodes.theta.copy())

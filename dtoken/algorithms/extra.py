@@ -7,20 +7,46 @@ with x^0 = 0, so that the first step is the second formula with x^{-1} = g^{-1} 
 neighbours. A round costs one full gradient at every node, a message along each edge in each direction, and the ideal
 time m tau_comp + tau_comm. The guarantee of the paper is s < 2 lambda_min((I + W) / 2) / L = 1 / L: the default is its
 boundary.
+
+With ``chebyshev`` a polynomial P(Lap) of degree K stands for Lap (Scaman et al. 2017; ``theory.chebyshev``), and its
+largest eigenvalue 1 + delta for lambda_max: a round has K exchanges, of 2 |E| messages and tau_comm each.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dtoken.algorithms.base import InBlocks
 from dtoken.algorithms.contract import Facts, Models, Vector
+from dtoken.algorithms.polynomial import begin_round, exchanges, no_rounds, receive
 from dtoken.algorithms.synchronous import Averaging, AveragingMethod, Messages
 from dtoken.compiled import compiled
 from dtoken.problem.hosted import HostedRows, add_gradient
-from dtoken.schedule.events import LOADING
+from dtoken.schedule.events import LOADING, concatenate
+from dtoken.schedule.rounds import Rounds, local_steps
+from dtoken.schedule.stream import Schedule
+from dtoken.theory.chebyshev import accelerated_network, chebyshev, check_rounds
+from dtoken.theory.gossip import network
 from dtoken.theory.promise import Promise
+
+
+class Polynomial(NamedTuple):
+    """Constants with Chebyshev acceleration."""
+
+    n: int
+    sigma: float
+    L_b: float
+    kappa: float
+    step: float
+    gap: float  # of W = I - P(Lap) / (1 + delta)
+    rounds: int  # K
+    own: Vector  # (n,)
+    unit: float
+    quarter: float
+    half: float  # 1 / (2 (1 + delta))
 
 
 class Nodes(NamedTuple):
@@ -32,6 +58,20 @@ class Nodes(NamedTuple):
     mixed: Vector  # (hosted, d) what has come of (I + W) / 2 (2 x^t - x^{t-1})
 
 
+class AcceleratedNodes(NamedTuple):
+    """State of the hosted nodes, with that of the polynomial."""
+
+    x: Vector
+    before: Vector
+    g: Vector
+    mixed: Vector
+    current: Vector  # (hosted, d)
+    before_last: Vector  # (hosted, d)
+    arriving: Vector  # (hosted, d)
+    weight: Vector  # (hosted,)
+    stage: NDArray[np.int64]  # (hosted,)
+
+
 @compiled
 def visit(c: Any, rows: Any, nodes: Any, tokens: Any, i: int, k: int, r: int, t: float) -> None:
     """A node loads its message, or gets that of a neighbour."""
@@ -40,6 +80,17 @@ def visit(c: Any, rows: Any, nodes: Any, tokens: Any, i: int, k: int, r: int, t:
         nodes.mixed[i] += c.own[i] * tokens.message[k]
     else:
         nodes.mixed[i] += c.other * tokens.message[k]
+
+
+@compiled
+def accelerated_visit(c: Any, rows: Any, nodes: Any, tokens: Any, i: int, k: int, r: int, t: float) -> None:
+    """The same, in the rounds of the polynomial."""
+    if r == LOADING:
+        start = 2.0 * nodes.x[i] - nodes.before[i]
+        if begin_round(c, nodes, tokens.message[k], i, start):
+            nodes.mixed[i] = start - c.half * (start - nodes.current[i])
+    else:
+        receive(c, nodes, tokens.message[k], i)
 
 
 @compiled
@@ -73,23 +124,57 @@ class EXTRA(InBlocks, AveragingMethod):
         Step size, in units of 1 / (L_b + sigma); guaranteed below 1.
     block_rows
         As for Token GD.
+    chebyshev
+        Whether nodes average by a Chebyshev polynomial of the graph, ``true``: in 1 / sqrt(gap) exchanges; or in how
+        many exchanges.
     """
+
+    chebyshev: bool | int = False
 
     name = "extra"
     local = staticmethod(local)
     phases = (move_on,)
-    visit = staticmethod(visit)
 
-    def promise(self, c: Averaging, facts: Facts) -> Promise:
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_rounds(self.chebyshev)
+
+    @property
+    def visit(self) -> Callable[..., None]:
+        """What a message does depends on the polynomial."""
+        return accelerated_visit if self.chebyshev else visit
+
+    def constants(self, facts: Facts) -> Averaging | Polynomial:  # type: ignore[override]
+        """Step size and weights."""
+        c = super().constants(facts)
+        if not self.chebyshev:
+            return c
+        net = network(facts.walk.topology, self.name)
+        found = chebyshev(net, None if self.chebyshev is True else int(self.chebyshev))
+        gap = accelerated_network(net, found).gap
+        rounds, own, unit, quarter, delta = found
+        return Polynomial(*c[:5], gap, rounds, own, unit, quarter, 0.5 / (1 + delta))
+
+    def schedule(self, c: Averaging | Polynomial, facts: Facts, seed: int) -> Schedule:
+        """Messages to all neighbours, once or K times, then a local step everywhere."""
+        if isinstance(c, Averaging):
+            return super().schedule(c, facts, seed)
+        averaging = exchanges(network(facts.walk.topology, self.name).neighbours, c.rounds)
+        return Rounds(concatenate([averaging, local_steps(c.n)]))
+
+    def promise(self, c: Averaging | Polynomial, facts: Facts) -> Promise:
         """As NIDS, with s L at most 1."""
         basis = "observed; linear convergence, without this rate, is proved for s < 1 / L"
         return self.promised(min(c.step * c.sigma, c.gap / 2), basis)
 
-    def states(self, c: Averaging, rows: HostedRows) -> tuple[Nodes, Messages]:
+    def states(self, c: Averaging | Polynomial, rows: HostedRows) -> tuple[Nodes | AcceleratedNodes, Messages]:
         """Models and gradients, all zero."""
         x, before, g, mixed = (np.zeros((len(rows.w), rows.d)) for _ in range(4))
-        return Nodes(x, before, g, mixed), Messages(np.zeros((c.n, rows.d)))
+        messages = Messages(np.zeros((c.n, rows.d)))
+        if self.chebyshev:
+            return AcceleratedNodes(x, before, g, mixed, *no_rounds(rows)), messages
+        return Nodes(x, before, g, mixed), messages
 
-    def models(self, c: Averaging, nodes: Nodes, tokens: Messages, t: float) -> Models:
+    def models(self, c: Averaging | Polynomial, nodes: Nodes | AcceleratedNodes, tokens: Messages, t: float) -> Models:
         """The models of the nodes; there are no tokens."""
         return Models(nodes.x.copy(), nodes.x.copy())

@@ -9,11 +9,15 @@ A local step at node i takes ``tau_comp`` per gradient. A jump from j to i obeys
 Two tokens that meet at one node cost nothing. From another node, the second token comes the shortest way and goes back
 again: each hop is a jump, a message, and takes tau_comm.
 
+Nodes and links may be unequal (``speeds``): then ``tau_comp`` is that of the node that computes, ``tau_comm`` that of
+the two nodes of a jump.
+
 A message that a node sends to several others at once arrives everywhere tau_comm after it was loaded: a load sets
 C_k = T_i, a delivery T_i = max(T_i, C_k + tau_comm).
 """
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -23,6 +27,7 @@ from dtoken.compiled import compiled
 from dtoken.errors import InputError
 from dtoken.schedule.events import DELIVER, LOAD, LOCAL, MEET, MOVE, VISIT, Events
 from dtoken.schedule.samples import Samples, no_samples, row_of, share
+from dtoken.schedule.speeds import check_time, link_times, node_times
 
 Rule = Literal["paper", "token_clock"]
 RULES: tuple[Rule, ...] = ("paper", "token_clock")
@@ -35,9 +40,13 @@ class TimeModel:
     Parameters
     ----------
     tau_comp
-        Time of one gradient of one row.
+        Time of one gradient of one row: a number; a law from which each node draws its own, ``lognormal(1, 0.5)``
+        (median, spread), ``uniform(0.5, 2)`` or ``slow(1, 0.1, 10)`` (time, share of the nodes that are slow, how many
+        times as long they take); or a CSV file with lines ``node,time``.
     tau_comm
-        Time of one jump.
+        Time of one jump: the same for links, each between two nodes; lines of a file are ``node,node,time``.
+    seed
+        Of the draws of nodes and links.
     rule
         ``paper`` or ``token_clock``.
     charge_self_jumps
@@ -45,18 +54,47 @@ class TimeModel:
         experiments charged nothing.
     """
 
-    tau_comp: float = 1.0
-    tau_comm: float = 1000.0
+    tau_comp: float | str = 1.0
+    tau_comm: float | str = 1000.0
+    seed: int = 0
     rule: Rule = "paper"
     charge_self_jumps: bool = True
 
     def __post_init__(self) -> None:
         for name in ("tau_comp", "tau_comm"):
-            value = getattr(self, name)
-            if not 0 <= value < np.inf:
-                raise InputError(f"time.{name}={value} must be a finite number, not a negative one")
+            check_time(f"time.{name}", getattr(self, name))
+        if self.seed < 0:
+            raise InputError(f"time.seed={self.seed} must not be negative")
         if self.rule not in RULES:
             raise InputError(f"time.rule={self.rule} is not known; use one of {', '.join(RULES)}")
+
+    @property
+    def unequal(self) -> bool:
+        """Whether nodes or links have times of their own."""
+        return isinstance(self.tau_comp, str) or isinstance(self.tau_comm, str)
+
+
+class Times(NamedTuple):
+    """A time model on so many nodes, as compiled code takes it."""
+
+    comp: NDArray[np.float64]  # (n,) of one gradient at each node
+    comm: NDArray[np.float64]  # (n, n) of a jump from one node to another; (1, 1): all are alike
+    token_clock: bool
+    charge_self_jumps: bool
+
+
+@lru_cache(maxsize=8)
+def times(model: TimeModel, n: int) -> Times:
+    """Draw and read what the model says.
+
+    Examples
+    --------
+    >>> times(TimeModel(tau_comp=2.0), 3).comp.tolist()
+    [2.0, 2.0, 2.0]
+    """
+    comp = node_times("time.tau_comp", model.tau_comp, n, model.seed)
+    comm = link_times("time.tau_comm", model.tau_comm, n, model.seed)
+    return Times(comp, comm, model.rule == "token_clock", model.charge_self_jumps)
 
 
 class Costs(NamedTuple):
@@ -128,7 +166,7 @@ def start_clock(n: int, tokens: int) -> Clock:
 
 def charge(clock: Clock, gradients: NDArray[np.int64], model: TimeModel) -> None:
     """Let every node compute so many gradients before the first event."""
-    clock.nodes[:] += model.tau_comp * gradients
+    clock.nodes[:] += times(model, len(clock.nodes)).comp * gradients
     clock.counts[4] += int(gradients.sum())
 
 
@@ -158,10 +196,7 @@ def advance(clock: Clock, events: Events, costs: Costs, model: TimeModel, limits
     >>> clock.elapsed, clock.jumps, clock.messages
     (10.0, 1, 1)
     """
-    token_clock = model.rule == "token_clock"
-    return int(
-        _advance(clock, events, costs, model.tau_comp, model.tau_comm, token_clock, model.charge_self_jumps, limits)
-    )
+    return int(_advance(clock, events, costs, times(model, len(clock.nodes)), limits))
 
 
 @compiled
@@ -181,28 +216,33 @@ def _hops(costs: Costs, j: int, i: int) -> int:
 
 
 @compiled
+def _link(comm: NDArray[np.float64], j: int, i: int) -> float:
+    """Time of a jump from node j to node i."""
+    return float(comm[0, 0]) if len(comm) == 1 else float(comm[j, i])
+
+
+@compiled
 def _advance(
     clock: Clock,
     events: Events,
     costs: Costs,
-    tau_comp: float,
-    tau_comm: float,
-    token_clock: bool,
-    charge_self_jumps: bool,
+    taken: Times,
     limits: Limits,
 ) -> int:
     T, C = clock.nodes, clock.tokens
+    token_clock, charge_self_jumps = taken.token_clock, taken.charge_self_jumps
     happened, steps, jumps, messages, gradients = clock.counts
     event, full = 0, False
     while event < len(events.kind) and not full:
         kind, i, k = events.kind[event], events.node[event], events.token[event]
         if kind == LOCAL:
             used = costs.local[i] - _less(costs, i, events.draw[event])
-            T[i] += tau_comp * used
+            T[i] += taken.comp[i] * used
             gradients += used
         elif kind == MEET:
             other, j = events.other[event], events.source[event]
             there, back = _hops(costs, j, i), _hops(costs, i, j)
+            tau_comm = taken.comm[0, 0]  # of all links: others are refused where tokens come from afar
             jumps += there + back
             messages += there + back
             if i != j and not token_clock:
@@ -216,7 +256,7 @@ def _advance(
             j = events.source[event]
             jumps += 1
             messages += i != j
-            hop = tau_comm if charge_self_jumps or i != j else 0.0
+            hop = _link(taken.comm, j, i) if charge_self_jumps or i != j else 0.0
             if kind == DELIVER:
                 T[i] = max(T[i], C[k] + hop)
             elif not token_clock:
@@ -227,7 +267,7 @@ def _advance(
                 T[i] = max(T[i], C[k] + hop)
             if kind == VISIT:
                 used = costs.visit[i] - _less(costs, i, events.draw[event])
-                T[i] += tau_comp * used
+                T[i] += taken.comp[i] * used
                 gradients += used
                 C[k] = T[i]
         steps += kind != MOVE

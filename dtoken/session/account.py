@@ -26,7 +26,7 @@ from dtoken.session.files import (
 from dtoken.session.prepare import Prepared
 from dtoken.session.provenance import now, provenance
 from dtoken.session.result import Result
-from dtoken.session.summary import constants, graph_facts, measured_rate, predictions, to_accuracy
+from dtoken.session.summary import constants, graph_facts, measured_rate, predictions, time_facts, to_accuracy
 from dtoken.session.tracking import Tracker
 
 
@@ -63,6 +63,7 @@ class Account:
                 "optimum": prepared.experiment.optimum.objective,
             },
             "graph": plain(graph_facts(prepared.experiment)),
+            "time": time_facts(prepared.experiment),
             "conditions": {
                 "engine": settings.engine.kind,
                 "threads": prepared.threads if settings.engine.here else None,
@@ -136,6 +137,7 @@ def _inputs(prepared: Prepared) -> dict[str, Any]:
         "data": getattr(settings.source, "seed", None),
         "partition": settings.partition.seed,
         "graph": settings.graph.params.get("seed"),
+        "time": settings.time.seed if settings.time.unequal else None,
     }
     seeds = {name: seed for name, seed in seeds.items() if seed is not None}
     return {"seed": settings.seed, "seeds": seeds, "data": prepared.store.path.name}

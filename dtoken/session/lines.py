@@ -206,7 +206,8 @@ def _measured_times(summary: dict[str, Any]) -> str:
     if engine["tau_comm"] is None:
         return f"{gradient}, no messages between workers"
     assumed = summary["config"]["time"]
-    ideal = f" (ideal time: {assumed['tau_comm'] / assumed['tau_comp']:.3g})" if assumed["tau_comp"] else ""
+    equal = not isinstance(assumed["tau_comp"], str) and not isinstance(assumed["tau_comm"], str)
+    ideal = f" (ideal time: {assumed['tau_comm'] / assumed['tau_comp']:.3g})" if equal and assumed["tau_comp"] else ""
     times = f"{gradient}, {duration(engine['tau_comm'])} a hop: tau_comm/tau_comp {engine['tau_ratio']:.3g}{ideal}"
     shares = engine.get("shares")
     if shares is None:  # a summary of an earlier version

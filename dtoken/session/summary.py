@@ -13,6 +13,7 @@ from dtoken.engine.loop.experiment import Experiment
 from dtoken.engine.loop.prediction import Prediction
 from dtoken.engine.loop.recorder import Record, optimum_of
 from dtoken.graph.walks import in_words
+from dtoken.schedule.links import drawn_times
 
 MOST_LISTED = 1000  # numbers of nodes or tokens that are listed one by one
 SPECTRUM_NODES = 500  # nodes up to which the spectral gap is quick to compute
@@ -121,3 +122,13 @@ def graph_facts(experiment: Experiment) -> dict[str, Any]:
         "spectral_gap": walk.spectral_gap if quick else None,
         "jumps_per_visit": experiment.law.jumps,
     }
+
+
+def time_facts(experiment: Experiment) -> dict[str, Any]:
+    """What gradients and jumps take on the ideal clock: the least, the median and the most, over nodes and links."""
+    gradient, jump = drawn_times(experiment.time, experiment.n)
+    return {"tau_comp": _spread(gradient), "tau_comm": _spread(jump)}
+
+
+def _spread(values: Any) -> dict[str, float]:
+    return {"least": float(values.min()), "median": float(np.median(values)), "most": float(values.max())}

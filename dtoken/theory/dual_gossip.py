@@ -32,6 +32,29 @@ class DualGossip(NamedTuple):
     paper_rate: float  # eta alpha / 2
 
 
+class DualPolynomial(NamedTuple):
+    """The same with Chebyshev acceleration: lambda_min = 1 - delta, lambda_max = 1 + delta."""
+
+    n: int
+    sigma: float
+    L_b: float
+    kappa: float
+    gap: float
+    alpha: float
+    p_comm: float
+    p_comp: float
+    eta: float
+    rho_comm: float
+    rho_comp: NDArray[np.float64]
+    importance: float
+    rate: float
+    paper_rate: float
+    rounds: int  # K
+    own: NDArray[np.float64]  # (n,)
+    unit: float
+    quarter: float
+
+
 def dual_gossip(sigma: float, L_b: float, sampling: NodeSampling, net: Network) -> DualGossip:
     """The constants; ``sampling.bound`` is here the largest (1 + L_ij / sigma) / p_j|i of each node.
 

@@ -1,5 +1,6 @@
 """The ready sweeps, and paired ones: as many valid runs as the documentation says."""
 
+import csv
 import re
 from math import prod
 from pathlib import Path
@@ -30,7 +31,7 @@ def test_a_ready_sweep_is_valid_and_has_the_runs_that_are_promised(
     name: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     params = yaml.safe_load((config_folder() / f"experiment/{name}.yaml").read_text())["hydra"]["sweeper"]["params"]
-    counts = {key: len(str(values).split(",")) for key, values in params.items()}
+    counts = {key: len(next(csv.reader([str(values)]))) for key, values in params.items()}
     assert prod(counts.values()) == DOCUMENTED[name]
     assert main(["dry-run", f"+experiment={name}", "seed=0"]) == 0
     runs = DOCUMENTED[name] // counts.get("seed", 1)

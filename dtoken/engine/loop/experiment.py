@@ -18,6 +18,7 @@ from dtoken.problem.held_out import HeldOut
 from dtoken.problem.optimum import ROUGH, Optimum, optimum
 from dtoken.problem.smoothness import batch_smoothness, max_smoothness, row_facts, sum_smoothness
 from dtoken.schedule.clock import Costs, TimeModel
+from dtoken.schedule.links import check_links, unequal_times
 from dtoken.schedule.stream import Law, Schedule, Start, start_at
 
 WORST_CONDITION = 1e60  # sum of a node's L_ij over sigma
@@ -58,7 +59,11 @@ class Experiment:
     @property
     def notes(self) -> tuple[str, ...]:
         """What the user should know before the run starts, in sentences."""
-        return (*self.method.notes(self.constants, self.facts), *_rough(self.optimum))
+        return (
+            *self.method.notes(self.constants, self.facts),
+            *unequal_times(self.time, self.n),
+            *_rough(self.optimum),
+        )
 
     @property
     def start(self) -> Start:
@@ -95,6 +100,7 @@ def prepare(problem: FiniteSum, method: Method, walk: Walk, time: TimeModel, see
     law = method.law(constants, facts)
     check_fit(method, constants, facts, law, method.costs(facts))
     costs = exact_costs(problem, method, constants, facts)
+    check_links(time, method.schedule(constants, facts, seed), law, walk.topology, method.name)
     best = optimum(problem)
     bound = _bound(method, constants, facts, problem, best)
     return Experiment(problem, method, walk, facts, constants, law, costs, time, seed, best, bound)

@@ -42,3 +42,16 @@ def method_class(name: str) -> type[Any]:
     if name not in METHODS:
         raise InputError(f"algorithm={name} is not known; {use_one_of(name, METHODS)}")
     return imported(f"dtoken.algorithms.{name}.{METHODS[name]}", "algorithm._target_")
+
+
+def method_name(target: str) -> str:
+    """What a method is called, by its name or its class.
+
+    Examples
+    --------
+    >>> method_name("dtoken.algorithms.gt_saga.GTSAGA"), method_name("my_methods.WalkSAGA")
+    ('gt_saga', 'walksaga')
+    """
+    module, _, name = target.rpartition(".")
+    stem = module.rpartition(".")[2]
+    return stem if METHODS.get(stem) == name else name.lower()

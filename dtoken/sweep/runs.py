@@ -8,6 +8,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from dtoken.algorithms.registry import method_name
 from dtoken.config.loader import expanded
 from dtoken.config.settings import flat
 from dtoken.data.files import reason
@@ -244,5 +245,5 @@ def named(config: Mapping[str, Any]) -> dict[str, Any]:
     """
     found = {}
     for key, value in flat(config).items():
-        found[KINDS.get(key, key)] = str(value).rpartition(".")[2].lower() if key == "algorithm._target_" else value
+        found[KINDS.get(key, key)] = method_name(str(value)) if key == "algorithm._target_" else value
     return found

@@ -19,11 +19,15 @@ METHODS: dict[str, dict[str, Any]] = {
     "tavr": {"_target_": "tavr", "tokens": 4},
     "sdca": {"_target_": "sdca"},
     "walkman": {"_target_": "walkman"},
+    "mc_sag": {"_target_": "mc_sag"},
     "gd, all to all": {"_target_": "gd"},
     "gd, ring": {"_target_": "gd", "allreduce": "ring"},
+    "agd": {"_target_": "agd"},
     "extra": {"_target_": "extra"},
     "nids": {"_target_": "nids"},
+    "diging": {"_target_": "diging"},
     "dvr": {"_target_": "dvr"},
+    "gt_saga": {"_target_": "gt_saga"},
 }
 AXES = {"jumps": "jumps", "passes": "passes over the data", "time": "ideal time"}
 
@@ -39,7 +43,7 @@ def main() -> None:
     parser.add_argument("--each", type=Path, help="folder for a small picture of every method")
     options = parser.parse_args()
     found = {name: records(algorithm, options.graph) for name, algorithm in METHODS.items()}
-    draw(found, list(AXES), options.output, (11, 3.6))
+    draw(found, list(AXES), options.output, (11, 4.2))
     if options.each is not None:
         for name in dict.fromkeys(keys["_target_"] for keys in METHODS.values()):
             mine = {label for label, keys in METHODS.items() if keys["_target_"] == name}
@@ -67,6 +71,7 @@ def draw(
     """A panel for each column; methods that are not in ``front`` are grey."""
     figure, axes = plt.subplots(1, len(columns), figsize=size, sharey=True, layout="constrained")
     for axis, column in zip(axes, columns, strict=True):
+        axis.set_prop_cycle(color=plt.get_cmap("tab20").colors)  # type: ignore[attr-defined]
         for name, measured in found.items():
             behind = front is not None and name not in front
             axis.plot(
@@ -77,7 +82,7 @@ def draw(
             )
         axis.set(xlabel=AXES[column], xscale="log", yscale="log", ylim=(1e-9, 1e2))
     axes[0].set_ylabel("suboptimality")
-    axes[0].legend(frameon=False, fontsize=7)
+    axes[0].legend(frameon=False, fontsize=6)
     figure.savefig(output, dpi=110 if front is None else 80)
     plt.close(figure)
     print(output)

@@ -4,7 +4,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dtoken.errors import InputError
-from dtoken.graph.topology import Topology
+from dtoken.graph.walks import Walk
 from dtoken.schedule.clock import TimeModel, times
 from dtoken.schedule.rounds import RandomRounds, Rounds
 from dtoken.schedule.speeds import is_law
@@ -13,33 +13,34 @@ from dtoken.schedule.stream import Law, Schedule
 Pairs = NDArray[np.bool_]  # (n, n)
 
 
-def check_links(model: TimeModel, schedule: Schedule, law: Law, topology: Topology, method: str) -> None:
+def check_links(model: TimeModel, schedule: Schedule, law: Law, walk: Walk, method: str) -> None:
     """Refuse links without a time that the method uses, and times of links that are not there."""
-    comm = times(model, topology.n).comm
+    comm = times(model, walk.n).comm
     if len(comm) == 1:
         return
     key = f"time.tau_comm={model.tau_comm}"
     if law.p_meet > 0:
         raise InputError(f"{key} says nothing of ways over several links, and algorithm.interactions_anywhere has them")
-    edges = _edges(topology)
-    used = _used(schedule, topology.n) if isinstance(schedule, Rounds | RandomRounds) else edges
+    edges = _edges(walk)
+    used = _used(schedule, walk.n) if isinstance(schedule, Rounds | RandomRounds) else edges
     if (lacking := np.argwhere(used & np.isnan(comm))).size:
         raise InputError(
             f"{key} has no time for the link from node {lacking[0][0]} to {lacking[0][1]} that {method} uses"
         )
     if is_law(model.tau_comm):
         return
-    strange = ~np.isnan(comm) & ~(used | used.T | edges | edges.T | np.eye(topology.n, dtype=bool))
+    strange = ~np.isnan(comm) & ~(used | used.T | edges | edges.T | np.eye(walk.n, dtype=bool))
     if (found := np.argwhere(strange)).size:
         raise InputError(
-            f"{key} has a time for nodes {found[0][0]},{found[0][1]}, between which {topology.name} has no edge"
+            f"{key} has a time for nodes {found[0][0]},{found[0][1]}, between which {walk.topology.name} has no edge"
         )
 
 
-def _edges(topology: Topology) -> Pairs:
-    if topology.complete:
-        return np.ones((topology.n, topology.n), np.bool_)
-    found: Pairs = sum(topology.adjacency[1:], topology.adjacency[0]).toarray()
+def _edges(walk: Walk) -> Pairs:
+    """Where tokens may jump, some walks further than along an edge."""
+    found = np.full((walk.n, walk.n), walk.iid)
+    for table in range(0 if walk.iid else len(walk.indptr)):
+        found |= walk.transition(table).toarray() > 0
     return found
 
 

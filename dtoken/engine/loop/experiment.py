@@ -100,7 +100,7 @@ def prepare(problem: FiniteSum, method: Method, walk: Walk, time: TimeModel, see
     law = method.law(constants, facts)
     check_fit(method, constants, facts, law, method.costs(facts))
     costs = exact_costs(problem, method, constants, facts)
-    check_links(time, method.schedule(constants, facts, seed), law, walk.topology, method.name)
+    check_links(time, method.schedule(constants, facts, seed), law, walk, method.name)
     best = optimum(problem)
     bound = _bound(method, constants, facts, problem, best)
     return Experiment(problem, method, walk, facts, constants, law, costs, time, seed, best, bound)

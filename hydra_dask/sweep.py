@@ -185,7 +185,7 @@ class Sweep:
             plan = self._plan(planner, batch, first)
             if self.options.dry_run is not None:
                 configs = (unpacked(plan.configs[job.index]) for job in plan.todo)
-                cluster = with_logs(self.options.cluster, manifest.directory)
+                cluster = self._cluster(manifest, plan)
                 get_method(self.options.dry_run)(plan.jobs, zip(plan.todo, configs, strict=True), cluster)
                 return [JobReturn(status=JobStatus.COMPLETED) for _ in plan.jobs]
             manifest.save()
@@ -260,9 +260,10 @@ class Sweep:
         rules = Rules(options.timeout, options.attempts, options.on_failure == "stop", patience)
         content = pack(self.context, self.task, self._environment())
         with ExitStack() as stack:
-            cluster, spread = with_logs(options.cluster, manifest.directory), bool(plan.spread)
-            if trials is None and not spread:
-                cluster = for_runs(cluster, len(plan.todo))
+            spread = bool(plan.spread)
+            cluster = (
+                self._cluster(manifest, plan) if trials is None else with_logs(options.cluster, manifest.directory)
+            )
             connection = stack.enter_context(cluster.open())
             link = f"   dashboard {connection.dashboard}" if connection.dashboard else ""
             say(connection.text + link, "cluster")
@@ -289,6 +290,11 @@ class Sweep:
             return {
                 index: (pickle.loads(outcome.value), outcome.working_dir) for index, outcome in pool.returned.items()
             }
+
+    def _cluster(self, manifest: Manifest, plan: Plan) -> Cluster:
+        """The cluster, with no more workers than its jobs need."""
+        cluster = with_logs(self.options.cluster, manifest.directory)
+        return for_runs(cluster, len(plan.todo)) if plan.todo and not plan.spread else cluster
 
     def _environment(self) -> dict[str, str]:
         """Variables of this machine that jobs are to have."""

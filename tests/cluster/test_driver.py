@@ -148,7 +148,7 @@ def test_a_dry_run_asks_whether_such_a_job_could_ever_run(
     pretend(commands, "sbatch", 'test "$1" = --test-only && echo allocation failure: no such node >&2; exit 1')
     assert main(["dry-run", "cluster=slurm", "seed=1,2"]) == 2
     assert "slurm would never run such a job: allocation failure: no such node" in capsys.readouterr().err
-    assert main(["dry-run", "cluster=pbs", "cluster.workers=4", "cluster.jobs=2", "seed=1,2"]) == 0
+    assert main(["dry-run", "cluster=pbs", "cluster.workers=4", "cluster.jobs=2", "seed=1,2,3,4"]) == 0
     out = capsys.readouterr().out
     assert "memory     of a job 8.3 GB: 2 workers of 4GB, and 300 MB for what watches them\n" in out
     assert out.endswith("pbs        cannot be asked here whether such a job could run\n")

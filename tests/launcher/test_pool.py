@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from hydra_dask.blame import EXITS
+from hydra_dask.errors import NoWorkers
 from hydra_dask.manifest import Job, write_record
 from hydra_dask.pool import Pool, Rules, _Running
 from hydra_dask.worker import Task, _done_elsewhere
@@ -186,3 +187,14 @@ def test_workers_begin_far_apart_if_there_are_many_jobs(jobs: int, begun: list[i
     assert taken[:2] == begun
     rest = [index for index in range(jobs) if index not in begun]
     assert taken[2:] == rest[:2]
+
+
+def test_workers_that_cannot_be_used_end_the_sweep_though_they_are_there(tmp_path: Path) -> None:
+    class OneWorker(Quiet):
+        def nthreads(self) -> dict[str, int]:
+            return {"tls://n1:1": 1}
+
+    client: Any = OneWorker()
+    pool = Pool(client, "token", tmp_path, Rules(), {}, lambda _: None, lambda: "it cannot be reached")
+    with pytest.raises(NoWorkers, match="there will be no workers: it cannot be reached"):
+        pool._look()

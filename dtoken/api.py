@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from dtoken.schedule.clock import TimeModel
     from dtoken.session.result import Result
     from dtoken.session.viewer import Viewer
+    from dtoken.theory.privacy import Privacy
     from hydra_dask.cluster import Cluster
 
 Keys = Mapping[str, Any]
@@ -45,6 +46,7 @@ def run(
     stop: Keys | Stop | None = None,
     record: Keys | Recording | None = None,
     time: Keys | TimeModel | None = None,
+    privacy: Keys | Privacy | None = None,
     engine: str | Keys | EngineSettings = "local",
     threads: int | None = None,
     cluster: str | Keys | Cluster | None = None,
@@ -87,6 +89,8 @@ def run(
         When and what to measure, given in the same way.
     time
         What a gradient and a jump cost in ideal time, given in the same way.
+    privacy
+        How gradients are cut and made noisy, given in the same way.
     engine
         ``local``, ``dask``, or its keys such as ``{"kind": "dask", "attempts": 3}``.
     threads
@@ -144,6 +148,7 @@ def run(
         stop=stop,
         record=record,
         time=time,
+        privacy=privacy,
         checkpoint=checkpoint,
         schedule=ScheduleSource(None if replay is None else str(replay)),
     )

@@ -36,6 +36,7 @@ from dtoken.problem.finite_sum import FiniteSum
 from dtoken.problem.hosted import HostedRows
 from dtoken.schedule.clock import Costs
 from dtoken.schedule.stream import Law, Schedule
+from dtoken.theory.privacy import NO_PRIVACY, Privacy
 from dtoken.theory.promise import Promise
 
 Vector = NDArray[np.float64]
@@ -69,6 +70,8 @@ class Facts:
     seed
         Of the run, for steps that need chance (`dtoken.schedule.random`): such a method has it among its constants, as
         ``seed``, an ``np.uint64``.
+    privacy
+        How gradients are to be cut and made noisy, for methods with ``private = True``; others never see any of it.
     """
 
     sigma: float
@@ -81,6 +84,7 @@ class Facts:
     of_samples: Callable[[Callable[[Vector], float]], Vector]
     walk: Walk
     seed: int = 0
+    privacy: Privacy = NO_PRIVACY
 
     @property
     def n(self) -> int:

@@ -17,6 +17,7 @@ from dtoken.session.advice import foresee
 from dtoken.session.lines import aligned, description
 from dtoken.session.memory_estimate import memory_line, store_need
 from dtoken.session.prepare import prepare_run
+from dtoken.session.privacy import foreseen
 from dtoken.text import count, sentence
 
 WORDS = (BASIS, COSTS, PAPER_BASIS)  # rows that do not fit into a column
@@ -72,7 +73,7 @@ def _theory(config: Any, hydra: Any) -> Theory:
     header = description(prepared)
     if line := memory_line(settings, store_need(settings, prepared.store)):
         header.append(("memory", line))
-    header += foresee(prepared)
+    header += [*foresee(prepared), *foreseen(prepared.experiment, settings.stop)]
     return Theory(list(hydra.overrides.task), header, table)
 
 

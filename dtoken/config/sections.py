@@ -9,6 +9,7 @@ from dtoken.engine.loop.settings import Checkpointing, Recording, Stop
 from dtoken.engine.settings import DaskSettings, EngineSettings, LocalSettings
 from dtoken.errors import InputError
 from dtoken.schedule.clock import TimeModel
+from dtoken.theory.privacy import Privacy
 
 # config name -> class; modules are loaded when they are needed
 SOURCES = {
@@ -94,4 +95,5 @@ SECTIONS: dict[str, type[Any]] = {
     "time": TimeModel,
     "checkpoint": Checkpointing,
     "schedule": ScheduleSource,
+    "privacy": Privacy,
 }

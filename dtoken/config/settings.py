@@ -40,6 +40,7 @@ from dtoken.schedule.clock import TimeModel
 from dtoken.schedule.walks.contract import OwnWalk
 from dtoken.schedule.walks.registry import LAWS, NAMES, check_law
 from dtoken.text import use_one_of
+from dtoken.theory.privacy import Privacy
 from hydra_dask.cluster import CLUSTERS, Cluster, LocalWorkers
 
 RUN_KEYS = ("data", "nodes", "partition", "problem", "graph", "algorithm", "engine", "cluster", "seed", *SECTIONS)
@@ -76,6 +77,7 @@ class Settings:
     checkpoint: Checkpointing
     schedule: ScheduleSource
     engine: EngineSettings
+    privacy: Privacy = field(default_factory=Privacy)
     cluster: Cluster = field(default_factory=LocalWorkers)
     labels: Labels = "auto"
     store: Path | str | None = None  # folder of stores, or URL of one

@@ -24,6 +24,7 @@ from dtoken.session.files import (
     write_trajectory,
 )
 from dtoken.session.prepare import Prepared
+from dtoken.session.privacy import summarised
 from dtoken.session.provenance import now, provenance
 from dtoken.session.result import Result
 from dtoken.session.summary import constants, graph_facts, measured_rate, predictions, time_facts, to_accuracy
@@ -83,7 +84,7 @@ class Account:
         final: Outcome | Cut | None = None,
     ) -> dict[str, Any]:
         """Write what is known now, with models if there are ``final`` ones, and return what the summary says."""
-        theory, settings = self._prepared.theory, self._prepared.settings
+        theory, settings, experiment = self._prepared.theory, self._prepared.settings, self._prepared.experiment
         content = {
             "status": status,
             "failure": failure,
@@ -93,10 +94,11 @@ class Account:
             "paper_rate": theory.paper_rate,
             "rate_is_proved": theory.proved,
             "predicted": predictions(theory, settings.accuracies, self._prepared.gap),
-            "measured_rate": measured_rate(self._prepared.experiment, theory, records),
+            "measured_rate": measured_rate(experiment, theory, records),
             "to_accuracy": to_accuracy(records, settings.accuracies),
             "end": records[-1].as_dict() if records else None,
             "engine": self._engine_facts(records),
+            "privacy": None if status == RUNNING or not records else summarised(experiment, records[-1].event),
         }
         content["provenance"] = {**self._head["provenance"], "ended": None if status == RUNNING else now()}
         if self._directory is not None:

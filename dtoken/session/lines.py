@@ -159,6 +159,11 @@ def closing(result: Result) -> list[str]:
     lines.append(_measured_times(summary))
     lines.append(_ways(summary.get("engine") or {}))
     lines.append(_tested(summary["end"] or {}))
+    if summary.get("privacy"):
+        lines += [
+            f"privacy: {summary['privacy']['in_words']}",
+            *map("  assumed: {}".format, summary["privacy"]["assumptions"]),
+        ]
     if summary.get("stopped") == FLOOR:
         lines.append(
             f"stopped after {end['passes']:.4g} passes, where float64 ends: F - F* is {end['suboptimality']:.2g}, and "

@@ -19,7 +19,7 @@ from dtoken.data.svmlight import Svmlight
 from dtoken.data.wrapped import Split
 from dtoken.engine.events.executor import executor
 from dtoken.engine.loop.accuracy import measurable
-from dtoken.engine.loop.experiment import Experiment, prepare, with_p_comm, with_seed
+from dtoken.engine.loop.experiment import Experiment, check_private, prepare, with_p_comm, with_seed
 from dtoken.engine.loop.prediction import Prediction, predict
 from dtoken.engine.timing import Choice
 from dtoken.errors import InputError
@@ -99,6 +99,7 @@ def check_run(settings: Settings) -> Walk:
     if (rows := getattr(settings.source, "rows", None)) is not None:
         settings.partition.check_rows(rows)
     check_state(settings)
+    check_private(settings.method, settings.privacy)
     steps = _walk(settings)
     if settings.schedule.replay is not None and not Path(settings.schedule.replay).is_file():
         raise InputError(f"schedule.replay={settings.schedule.replay} is not a file")
@@ -134,7 +135,7 @@ def prepare_run(settings: Settings, watcher: Watcher | None = None) -> Prepared:
         law = law.with_smoothness(sum_smoothness(problem, row_facts(problem)))
         steps = make_walk(steps.topology, settings.graph.walk, None, law)
     watcher.stage("computing constants and optimum")
-    experiment = prepare(problem, settings.method, steps, settings.time, settings.seed)
+    experiment = prepare(problem, settings.method, steps, settings.time, settings.seed, settings.privacy)
     _note_limit(experiment, watcher)
     experiment = replace(experiment, held_out=_held_out(settings, store, problem.loss, kept, watcher))
     digest = None

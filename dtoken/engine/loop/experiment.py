@@ -20,6 +20,7 @@ from dtoken.problem.smoothness import batch_smoothness, max_smoothness, row_fact
 from dtoken.schedule.clock import Costs, TimeModel
 from dtoken.schedule.links import check_links, unequal_times
 from dtoken.schedule.stream import Law, Schedule, Start, start_at
+from dtoken.theory.privacy import NO_PRIVACY, Privacy
 
 WORST_CONDITION = 1e60  # sum of a node's L_ij over sigma
 
@@ -87,14 +88,26 @@ def _rough(found: Optimum) -> tuple[str, ...]:
     )
 
 
-def prepare(problem: FiniteSum, method: Method, walk: Walk, time: TimeModel, seed: int) -> Experiment:
+def check_private(method: Method, privacy: Privacy) -> None:
+    """Refuse noise for a method that has no place for it."""
+    if privacy.asked and not getattr(method, "private", False):
+        raise InputError(
+            f"privacy.clip={privacy.clip:g}, but {method.name} neither cuts gradients nor adds noise, and there is no "
+            "guarantee for it; use algorithm=walk_sgd"
+        )
+
+
+def prepare(
+    problem: FiniteSum, method: Method, walk: Walk, time: TimeModel, seed: int, privacy: Privacy = NO_PRIVACY
+) -> Experiment:
     """Check that the method can do what is asked, and compute all constants and the reference optimum."""
     tokens = len(method.token_start(problem.n))
     if tokens > problem.n:
         raise InputError(f"algorithm.tokens={tokens} but there are only {problem.n} nodes; use tokens<={problem.n}")
     if not 0 <= seed < 2**64:
         raise InputError(f"seed={seed} must be an integer from 0 to 2**64 - 1")
-    facts = replace(gather_facts(problem, walk, method.blocks), seed=seed)
+    check_private(method, privacy)
+    facts = replace(gather_facts(problem, walk, method.blocks), seed=seed, privacy=privacy)
     _check_condition(facts)
     constants = method.constants(facts)
     law = method.law(constants, facts)

@@ -1,4 +1,4 @@
-"""Small drawings of graphs and partitions as SVG text, in the colours of the page."""
+"""Small drawings of graphs, partitions and pairs of nodes as SVG text, in the colours of the page."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -94,4 +94,49 @@ def partition_drawing(rows: Sequence[int], positives: Sequence[int] | None) -> s
     return (
         f'<svg class="partition" viewBox="0 0 {width:.0f} {height:.0f}" preserveAspectRatio="none" role="img" '
         f'aria-label="rows of each node">{"".join(bars)}</svg>'
+    )
+
+
+def matrix_drawing(values: Sequence[Sequence[float]]) -> str:
+    """Numbers of pairs of nodes as a map, darker where they are larger; nothing on the diagonal."""
+    n = len(values)
+    if n > MOST_NODES:
+        return ""
+    largest, step = max(max(row) for row in values), SIZE / n
+    cells = "".join(
+        f'<rect x="{v * step:.2f}" y="{u * step:.2f}" width="{step:.2f}" height="{step:.2f}" '
+        f'fill-opacity="{0.05 + 0.95 * value / max(largest, 1e-300):.3f}">'
+        f"<title>what node {v} learns about node {u}: {value:.3g}</title></rect>"
+        for u, row in enumerate(values)
+        for v, value in enumerate(row)
+        if u != v
+    )
+    return (
+        f'<svg class="matrix" viewBox="0 0 {SIZE} {SIZE}" role="img" aria-label="epsilon of every pair of nodes">'
+        f"{cells}</svg>"
+    )
+
+
+def distance_drawing(values: Mapping[str, float]) -> str:
+    """The largest number at each distance as bars from 0 on, with the number above each."""
+    if not values:
+        return ""
+    height, top, step = 90.0, max(values.values()), SIZE / len(values)
+    every = math.ceil(len(values) / 6)  # numbers that have room
+    bars = []
+    for place, (distance, value) in enumerate(values.items()):
+        tall, left, middle = height * value / top, place * step + 1, (place + 0.5) * step
+        bars.append(
+            f"<g><title>distance {distance}: {value:.3g}</title>"
+            f'<rect x="{left:.1f}" y="{height + 14 - tall:.1f}" width="{step - 2:.1f}" height="{tall:.1f}"/>'
+        )
+        if place % every == 0:
+            bars.append(
+                f'<text x="{middle:.1f}" y="{height + 10 - tall:.1f}">{value:.3g}</text>'
+                f'<text x="{middle:.1f}" y="{height + 28:.1f}">{distance}</text>'
+            )
+        bars.append("</g>")
+    return (
+        f'<svg class="distances" viewBox="0 0 {SIZE} {height + 34:.0f}" role="img" '
+        f'aria-label="largest epsilon at each distance">{"".join(bars)}</svg>'
     )

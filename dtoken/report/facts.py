@@ -8,8 +8,9 @@ from typing import Any
 
 from dtoken.data.store import ShardStore
 from dtoken.errors import InputError, RunError
+from dtoken.graph.topologies import parameters
 from dtoken.report.cells import Sweep, describe, show_value
-from dtoken.report.drawings import graph_drawing, partition_drawing
+from dtoken.report.drawings import distance_drawing, graph_drawing, matrix_drawing, partition_drawing
 from dtoken.report.sentences import listed
 from dtoken.session.files import DIVERGED, FAILED, INTERRUPTED
 from dtoken.session.summary import walk_in_words
@@ -18,6 +19,7 @@ from dtoken.text import figure, plural
 
 CLAIMS = "claims.json"
 SHOWN = 6  # graphs and partitions that are drawn
+MOST_PRIVATE = 24  # private runs whose pairs are drawn
 CONSTANTS = (
     "kappa",
     "sigma_t",
@@ -63,8 +65,8 @@ def graphs(sweep: Sweep) -> list[Drawing]:
     found = []
     for summary, *others in _distinct(summaries_of(sweep), "graph", "jumps_per_visit")[:SHOWN]:
         facts, config = summary["graph"], summary["config"]["graph"]
-        of_walk = ("kind", "walk", "stay")
-        params = {key: value for key, value in config.items() if key not in of_walk and value is not None}
+        known = parameters(facts["kind"])  # others are keys of the walk
+        params = {key: value for key, value in config.items() if key in known and value is not None}
         gap = facts.get("spectral_gap")
         words = [walk_in_words(facts["walk"], bool(facts.get("independent")), facts.get("stay"))]
         words += [f"spectral gap {gap:.3g}"] if gap is not None else []
@@ -99,6 +101,21 @@ def partitions(sweep: Sweep) -> list[Drawing]:
             )
         found.append(Drawing(str(source), partition_drawing(rows, positives), text + "."))
     return found
+
+
+def privacy(sweep: Sweep) -> tuple[list[Drawing], list[str]]:
+    """What nodes can learn about each other, of the first run of each kind that is private, and what it rests on."""
+    found: list[Drawing] = []
+    assumptions: list[str] = []
+    for cell in sweep.cells:
+        told = next((run.summary["privacy"] for run in cell.runs if run.summary and run.summary.get("privacy")), None)
+        if told is None:
+            continue
+        assumptions = told["assumptions"]
+        if len(found) < MOST_PRIVATE:
+            svg = matrix_drawing(told["epsilon"]) + distance_drawing(told["epsilon_by_distance"])
+            found.append(Drawing(cell.label, svg, told["in_words"] + "."))
+    return found, assumptions
 
 
 def constants(sweep: Sweep) -> tuple[list[str], list[tuple[str, list[str]]]]:

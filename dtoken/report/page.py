@@ -55,6 +55,7 @@ def page(
     templates = Environment(loader=PackageLoader("dtoken.report", "template"), autoescape=True)
     templates.filters["unbroken"] = unbroken
     names, constants = facts.constants(sweep)
+    private, assumptions = facts.privacy(sweep)
     return templates.get_template("page.html").render(
         title=title,
         version=__version__,
@@ -75,6 +76,8 @@ def page(
         has_map=any(study.curves) and sum(each.numeric and len(each.given) > 1 for each in sweep.parameters) > 1,
         has_scaling=bool(study.series),
         has_memory=bool(study.memory),
+        private=private,
+        assumptions=assumptions,
         graphs=facts.graphs(sweep),
         partitions=facts.partitions(sweep),
         constant_names=names,

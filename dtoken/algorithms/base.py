@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from dtoken.algorithms.contract import Arrays, Facts, Vector, check_choice
+from dtoken.algorithms.contract import Arrays, Facts, Foreseen, Vector, check_choice
 from dtoken.compiled import compiled
 from dtoken.errors import InputError
 from dtoken.problem.blocks import SINGLE_ROWS, Blocks
@@ -50,6 +50,14 @@ class SingleRows:
     def phases(self) -> tuple[Callable[..., None], ...]:
         """Local steps are not divided."""
         return ()
+
+    def foresee(self, c: Arrays, rows: HostedRows, nodes: Arrays) -> Foreseen | None:
+        """A visit may use all rows of its node."""
+        return None
+
+    def reach(self, rows: int) -> int:
+        """All rows of a node."""
+        return rows
 
     def start_gradients(self, facts: Facts) -> NDArray[np.int64]:
         """What the initial state takes is not counted."""
@@ -180,7 +188,8 @@ class SamplingMethod(SmoothMethod):
         ``importance``: samples with a larger L_ij are drawn more often; ``uniform``: all alike; ``permuted``: every
         node goes through its samples in a fresh random order each epoch.
     bucket_rows
-        Of ``permuted``: so many consecutive rows are a bucket; buckets come in random order, four at a time, mixed.
+        Of ``permuted``: so many consecutive rows are a bucket; buckets come in random order, four at a time, in turns.
+        At most a 16th of a node.
     """
 
     sampling: str = "importance"

@@ -40,6 +40,7 @@ from dtoken.theory.privacy import NO_PRIVACY, Privacy
 from dtoken.theory.promise import Promise
 
 Vector = NDArray[np.float64]
+Foreseen = Callable[[int, float], NDArray[np.int64]]  # rows of hosted node i that its next visit, at time t, uses
 Arrays = Any  # a NamedTuple of arrays and numbers; each method has its own
 
 
@@ -198,8 +199,17 @@ class Method(Protocol):
         """Let the nodes' initial state take in the rows in [first[i], first[i + 1]) of each node i.
 
         Called once with all rows, or, where they do not fit into memory, many times with consecutive parts of one node
-        at a time; methods that neither draw samples nor have ``phases`` always get whole nodes.
+        at a time; methods that neither draw samples nor have ``phases`` nor ``foresee`` always get whole nodes.
         """
+
+    def foresee(self, c: Arrays, rows: HostedRows, nodes: Arrays) -> Foreseen | None:
+        """Which rows the visits from here on use, of a method whose nodes compute at visits only; None: all of a node.
+
+        So no others have to be in memory. The states are not touched; they may change before the answers are used.
+        """
+
+    def reach(self, rows: int) -> int:
+        """At most so many of a node's rows does a visit use, with those that are read together with them."""
 
     def start_gradients(self, facts: Facts) -> NDArray[np.int64]:
         """(n,) gradients of single samples that the initial state of each node takes and that are to be counted."""

@@ -79,8 +79,8 @@ class TVR(SamplingMethod, DualMethod):
         ``importance``: samples are drawn with probability proportional to 1 + L_ij / sigma~; ``uniform``: all alike;
         ``permuted``: every node goes through its samples in a fresh random order each epoch.
     bucket_rows
-        Of ``permuted``: so many consecutive rows are a bucket; buckets come in random order, four at a time, mixed. Of
-        blocks as many as have so many rows, at least one.
+        Of ``permuted``: so many consecutive rows are a bucket; buckets come in random order, four at a time, in turns.
+        At most a 16th of a node. Of blocks as many as have so many rows, at least one.
     block_rows
         Rows of a sample: a block of consecutive rows of a node is one f_ij.
     """

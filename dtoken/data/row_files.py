@@ -8,7 +8,7 @@ verified, and named.
 
 import os
 import resource
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 from typing import Any, NamedTuple
@@ -25,7 +25,8 @@ from dtoken.data.store import ShardStore
 ENTRY_BYTES = 12  # of data and indices together
 RUN_ENTRIES = 1 << 16  # at most so many entries are read at once: they are still in cache when they are checked
 PARTS = 8  # of what is read for each thread: one that got no processor for a while leaves the rest to the others
-NAMES = ("X/data", "X/indices")
+NAMES, WIDTHS = ("X/data", "X/indices"), (8, 4)
+LOOKED_AT = 8  # spans by which one sees whether the system has them in memory
 
 # The C library's own; the address travels as a number.
 _pread = types.ExternalFunction("pread", types.intp(types.intc, types.intp, types.intp, types.int64))
@@ -82,6 +83,34 @@ class RowFiles:
             self._make_open(np.unique(np.concatenate([_distinct(column[start:stop]) for column in chunks])))
             self._read_opened(spans.between(start, stop), data, indices)
             start = stop
+
+    def announce(self, spans: Spans) -> None:
+        """Let the system begin to read spans that will be wanted soon, unless it has them in its own memory.
+
+        A disk is as fast as in order only if it knows of many reads at a time. Where a few spans that are looked at are
+        all in memory, nothing is asked for: that would take longer than it helps.
+        """
+        chunks = self._chunks_of(spans)
+        stop = int(np.searchsorted(chunks[1], chunks[0][:1].sum() + self._most // 4, "left"))
+        if stop == 0 or not hasattr(os, "posix_fadvise"):
+            return
+        self._make_open(np.unique(np.concatenate([_distinct(column[:stop]) for column in chunks])))
+        looked_at = sorted(set(np.linspace(0, stop - 1, LOOKED_AT).astype(np.int64).tolist()))
+        if not all(in_page_cache(handle, at) for k in looked_at for handle, at, _ in self._extents(spans, k)):
+            for k in range(stop):
+                for handle, at, size in self._extents(spans, k):
+                    os.posix_fadvise(handle, at, size, os.POSIX_FADV_WILLNEED)
+
+    def _extents(self, spans: Spans, k: int) -> Iterator[tuple[int, int, int]]:
+        """File handle, first byte and bytes of all parts of a span; files that could not be opened are left out."""
+        node, entry, left = int(spans.node[k]), int(spans.entry[k]), int(spans.size[k])
+        while left > 0:
+            number, at = divmod(entry, int(self._chunk[node]))
+            count = min(left, int(self._chunk[node]) - at)
+            for width, handle in zip(WIDTHS, self._handles[:, self._first[node] + number].tolist(), strict=True):
+                if handle >= 0:
+                    yield handle, at * width, count * width
+            entry, left = entry + count, left - count
 
     def _chunks_of(self, spans: Spans) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Numbers of the first and the last chunk of each span: it may lie in several."""
@@ -162,6 +191,14 @@ def open_for_reading(path: os.PathLike[str]) -> int:
     if hasattr(os, "posix_fadvise"):
         os.posix_fadvise(handle, 0, 0, os.POSIX_FADV_RANDOM)  # no reading ahead by the system: we know better
     return handle
+
+
+def in_page_cache(handle: int, at: int) -> bool:
+    """Whether a byte of a file can be read without waiting for a disk."""
+    try:
+        return os.preadv(handle, [bytearray(1)], at, os.RWF_NOWAIT) == 1
+    except OSError:
+        return False
 
 
 def _distinct(ordered: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -5,6 +5,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+from dtoken.algorithms.base import never
 from dtoken.algorithms.contract import Arrays, Method, Models, Origin, Vector
 from dtoken.engine.loop.experiment import Experiment
 from dtoken.engine.loop.parts import Part, PartFile, read_part
@@ -38,7 +39,7 @@ class LocalEngine(Runner):
         origin: Origin | None = None,
     ) -> None:
         rows = NodeRows(shards, range(shards.n), loss, method, room)
-        site = whole_site(rows.work, threads, method.token_start(shards.n))
+        site = whole_site(rows.work, threads, method.token_start(shards.n), method.local is not never)
         super().__init__(method, c, rows, site, origin=origin)
 
     def run(self, events: Events, start: Start | None = None, offset: int = 0) -> None:

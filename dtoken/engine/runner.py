@@ -22,7 +22,7 @@ import numpy as np
 from numba.core.errors import NumbaError
 from numpy.typing import NDArray
 
-from dtoken.algorithms.contract import Arrays, Method, Models, Origin, Vector
+from dtoken.algorithms.contract import Arrays, Foreseen, Method, Models, Origin, Vector
 from dtoken.engine.events.draws import hosted_samples
 from dtoken.engine.events.executor import LEAVING, WAITING, executor
 from dtoken.engine.events.plan import Plan, Traffic, make_plan
@@ -84,10 +84,15 @@ class Site(NamedTuple):
         return np.flatnonzero(self.host[self.thread] == self.me)
 
 
-def whole_site(work: Sequence[int], threads: int, token_start: NDArray[np.int64]) -> Site:
-    """All nodes are hosted here, in threads with about the same work."""
+def whole_site(work: Sequence[int], threads: int, token_start: NDArray[np.int64], local: bool = True) -> Site:
+    """All nodes are hosted here, in threads with about the same work.
+
+    Without ``local`` steps no more nodes compute at a time than there are tokens. Further threads get no nodes, or
+    tokens would go from processor to processor for nothing; they help to measure.
+    """
     threads = min(threads, len(work))
-    return Site(balanced_groups(work, threads), np.zeros(threads, np.int64), 0, token_start)
+    busy = threads if local else min(threads, len(token_start))
+    return Site(balanced_groups(work, busy), np.zeros(threads, np.int64), 0, token_start)
 
 
 class Runner:
@@ -122,6 +127,7 @@ class Runner:
         self._run = executor(method.local, method.visit, method.meet)
         self._samples = hosted_samples(method, constants, self.rows)
         self.tally = Tally()
+        self._foreseen: Foreseen | None = None  # which rows the visits after all that happened so far use
         threads = np.flatnonzero(site.host == site.me)
         self._slot = np.full(len(site.thread), -1)  # place of each node among the hosted ones
         self._slot[self.numbers] = np.arange(len(self.numbers))
@@ -195,7 +201,10 @@ class Runner:
         if (pieces := self._node_rows.pieces) is None:
             self._run_plans(*self._plans(events))
             return
-        for piece in cut(events, self._slot, self._samples, pieces.cache, self._method, self._group):
+        if self._foreseen is None:
+            self._foreseen = self._method.foresee(self._c, self.rows, self.nodes)
+        known = (self._samples, pieces.cache, self._method, self._group, self._foreseen)
+        for piece in cut(events, self._slot, *known):
             if isinstance(piece, Step):
                 self._take_step(piece.node, pieces)
             else:
@@ -207,11 +216,12 @@ class Runner:
             self._node_rows.pieces.finish()
 
     def _forget(self) -> None:
+        self._foreseen = None
         if self._node_rows.pieces is not None:
             self._node_rows.pieces.forget()
 
     def _plan_piece(self, piece: Piece, cache: RowCache) -> PlannedPiece:
-        return PlannedPiece(piece.needed(cache, self._method), partial(self._run_plans, *self._plans(piece.events)))
+        return PlannedPiece(piece.needed(cache), partial(self._run_plans, *self._plans(piece.events)))
 
     def _take_step(self, i: int, pieces: RowPieces) -> None:
         """A local step of node i that uses more rows than fit into memory, phase by phase."""

@@ -1,10 +1,11 @@
 """Samples without replacement: every node goes through its samples in a fresh random order each epoch, in buckets.
 
-A bucket are consecutive samples. The buckets of a node come in random order, some at a time, and the samples of these
-in random order: reading is in long stretches, and the order is as good as one of single samples. It would not be if
-samples had the same neighbours in every epoch: where they have much in common, methods with momentum then take several
-times the passes (docs/algorithms.md). Where the samples of a node do not fill the last bucket, that one is shorter, and
-comes anywhere among the others.
+A bucket are consecutive samples. The buckets of a node come in random order, four at a time, which take turns: a sample
+of the first, one of the second, and so on, each bucket in order from a random one of its samples on, and around. So
+reading is in a few long streams, and the order is as good as one of single samples. It would not be if samples had the
+same neighbours in every epoch: where they have much in common, methods with momentum then take several times the passes
+(docs/algorithms.md). Where the samples of a node do not fill the last bucket, that one is shorter, and comes anywhere
+among the others.
 
 The order is a function of (seed, node, epoch) that is computed at any place without the places before it. So the sample
 of a step is a function of the seed, the node, and how many samples the node has used before: ``window_at``. Few buckets
@@ -24,14 +25,15 @@ from dtoken.schedule.random import below, bits
 
 FEW = 32  # buckets up to which orders are shuffles, which take as many numbers as there are buckets
 ROUNDS = 5  # of both coordinates
-MIXED = 4  # buckets at a time
+TOGETHER = 4  # buckets that take turns
+LEAST = 16  # buckets that a node has at least, or one for each sample: fewer would have the same company every time
 
 
 class Order(NamedTuple):
     """How large the nodes and their buckets are."""
 
     sizes: NDArray[np.int64]  # (n,) samples of each node that are not empty
-    bucket: int  # samples of a bucket; one that is larger than a node is cut to the node
+    bucket: int  # samples of a bucket; one that is larger than a 16th of a node is cut to that
 
 
 @compiled
@@ -89,7 +91,13 @@ def _put_in_order(
 @compiled
 def window_room(size: int, bucket: int) -> int:
     """The most samples that a window has."""
-    return min(MIXED * bucket, size)
+    return min(TOGETHER * cut_bucket(size, bucket), size)
+
+
+@compiled
+def cut_bucket(size: int, bucket: int) -> int:
+    """Samples of a bucket of a node that has so many."""
+    return max(1, min(bucket, size // LEAST))
 
 
 @compiled
@@ -112,26 +120,30 @@ def window_at(key: np.uint64, node: int, size: int, bucket: int, used: int, out:
     epoch = used // size
     place = used - epoch * size
     own = bits(bits(key, node), epoch)
-    bucket = min(bucket, size)
+    bucket = cut_bucket(size, bucket)
     full = size // bucket
     rest = size - full * bucket
     short = below(own, -1, full + 1) if rest > 0 else full  # where in the order the short bucket comes
     number = place // bucket  # of the bucket at this place
     if place >= short * bucket:
         number = short if place < short * bucket + rest else (place - rest) // bucket + 1
-    first = number - number % MIXED
+    first = number - number % TOGETHER
     start = first * bucket - (bucket - rest if first > short else 0)
+    together = min(TOGETHER, full + (rest > 0) - first)
+    starts, drawn = bits(bits(own, -2), first), np.empty((TOGETHER, 3), np.int64)
+    for turn in range(together):
+        each = first + turn
+        is_short = rest > 0 and each == short
+        length = rest if is_short else bucket
+        begin = full * bucket if is_short else permuted(own, each - (each > short), full) * bucket
+        drawn[turn, 0], drawn[turn, 1], drawn[turn, 2] = begin, length, below(starts, turn, length)
     count = 0
-    for each in range(first, min(first + MIXED, full + (rest > 0))):
-        begin = full * bucket if each == short else permuted(own, each - (each > short), full) * bucket
-        for sample in range(begin, begin + (rest if each == short else bucket)):
-            out[count] = sample
-            count += 1
-    if bucket > 1:
-        mixing = bits(bits(own, -2), first)
-        for k in range(count - 1, 0, -1):
-            j = below(mixing, k, k + 1)
-            out[k], out[j] = out[j], out[k]
+    for k in range(bucket):
+        for turn in range(together):
+            begin, length, shift = drawn[turn]
+            if k < length:
+                out[count] = begin + k + shift - (length if k + shift >= length else 0)
+                count += 1
     return place - start, count
 
 
@@ -145,12 +157,13 @@ def slots(seed: int, node: int, size: int, bucket: int, used: int, count: int) -
     [0, 1, 2, 3, 4, 5, 6, 7, 8, 9]
     """
     found = np.empty(count, np.int64)
-    _fill(np.uint64(seed), node, size, bucket, used, found)
+    fill(np.uint64(seed), node, size, bucket, used, found)
     return found
 
 
 @compiled
-def _fill(seed: np.uint64, node: int, size: int, bucket: int, used: int, out: NDArray[np.int64]) -> None:
+def fill(seed: np.uint64, node: int, size: int, bucket: int, used: int, out: NDArray[np.int64]) -> None:
+    """Write the next samples of a node that has used so many."""
     window = np.empty(window_room(size, bucket), np.int64)
     done = 0
     while done < len(out):

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from dtoken.schedule.permuted import FEW, MIXED, order_key, permuted, slots
+from dtoken.schedule.permuted import FEW, LEAST, TOGETHER, cut_bucket, order_key, permuted, slots
 from dtoken.schedule.random import bits
 
 UNLIKELY = 1e-4  # a p-value below this fails; keys are fixed, so a test that passes once always does
@@ -57,6 +57,7 @@ def test_neighbours_are_as_often_neighbours_again_as_chance_has_it() -> None:
 
 def buckets(epoch: Sequence[int], size: int, bucket: int) -> list[list[int]]:
     """The buckets of an epoch that come together, in their order; each is seen to be whole."""
+    bucket = max(1, min(bucket, size // LEAST))
     found: list[list[int]] = []
     numbers: set[int] = set()
     lacking = 0
@@ -66,8 +67,8 @@ def buckets(epoch: Sequence[int], size: int, bucket: int) -> list[list[int]]:
             numbers.add(number)
             lacking += min(bucket, size - number * bucket)
         lacking -= 1
-        assert len(numbers) <= MIXED
-        if lacking == 0 and (len(numbers) == MIXED or sum(map(len, found)) + len(numbers) == -(-size // bucket)):
+        assert len(numbers) <= TOGETHER
+        if lacking == 0 and (len(numbers) == TOGETHER or sum(map(len, found)) + len(numbers) == -(-size // bucket)):
             found.append(sorted(numbers))
             numbers = set()
     assert lacking == 0
@@ -86,8 +87,8 @@ def test_an_epoch_has_every_sample_once_a_few_whole_buckets_at_a_time(
 ) -> None:
     found = slots(seed, node, size, bucket, epoch * size, size)
     assert sorted(found.tolist()) == list(range(size))
-    in_order = [number for some in buckets(found.tolist(), size, min(bucket, size)) for number in some]
-    assert sorted(in_order) == list(range(-(-size // min(bucket, size))))
+    in_order = [number for some in buckets(found.tolist(), size, bucket) for number in some]
+    assert sorted(in_order) == list(range(-(-size // max(1, min(bucket, size // LEAST)))))
 
 
 @given(size=st.integers(1, 100), bucket=st.integers(1, 120), used=st.integers(0, 500), count=st.integers(0, 200))
@@ -108,20 +109,29 @@ def test_orders_of_epochs_nodes_and_seeds_differ() -> None:
 
 
 def test_a_short_bucket_comes_anywhere() -> None:
-    """Nine buckets, the last of one sample: with three others first, with three others then, or alone at the end."""
-    size, places = 4 * 2 * MIXED + 1, []
+    """17 buckets, the last of one sample: with three others in one of four windows, or alone at the end."""
+    size, places = 4 * 4 * TOGETHER + 1, []
     for epoch in range(3000):
         together = buckets(slots(0, 0, size, 4, size * epoch, size).tolist(), size, 4)
-        places += [place for place, some in enumerate(together) if 2 * MIXED in some]
-    assert stats.chisquare(np.bincount(places), 3000 * np.array([4, 4, 1]) / 9).pvalue > UNLIKELY
+        places += [place for place, some in enumerate(together) if 4 * TOGETHER in some]
+    assert stats.chisquare(np.bincount(places), 3000 * np.array([4, 4, 4, 4, 1]) / 17).pvalue > UNLIKELY
 
 
-def test_samples_of_a_few_buckets_come_in_any_order() -> None:
-    """Each is as likely everywhere, and neighbours of one epoch are no more often neighbours in the next."""
-    size, bucket, epochs = 4 * MIXED, 4, 4000
-    orders = slots(3, 1, size, bucket, 0, size * epochs).reshape(epochs, size)
-    for x in (0, 5, size - 1):
-        assert stats.chisquare(np.bincount(orders[:, x], minlength=size)).pvalue > UNLIKELY
-    beside = int(np.count_nonzero(np.abs(np.diff(orders, axis=1)) == 1))
-    expected = 2 * (size - 1) / size * epochs
-    assert abs(beside - expected) <= 4 * np.sqrt(expected)
+def test_buckets_take_turns_each_in_order_from_a_random_sample_on() -> None:
+    bucket, epochs = 4, 800
+    size = LEAST * bucket
+    orders = slots(3, 1, size, bucket, 0, size * epochs).reshape(epochs, -1, bucket, TOGETHER)
+    streams = orders.transpose(0, 1, 3, 2).reshape(-1, bucket)
+    assert (streams // bucket == streams[:, :1] // bucket).all()
+    assert (np.diff(streams % bucket, axis=1) % bucket == 1).all()
+    for x in (0, 5, LEAST - 1):
+        first = streams[streams[:, 0] // bucket == x, 0] % bucket
+        assert stats.chisquare(np.bincount(first, minlength=bucket)).pvalue > UNLIKELY
+
+
+@pytest.mark.parametrize(("size", "rows"), [(1, 1), (31, 1), (32, 2), (100, 6), (511, 31), (512, 32), (10**6, 32)])
+def test_a_bucket_is_at_most_a_sixteenth_of_its_node(size: int, rows: int) -> None:
+    """A node that is all in one bucket would have the same order every epoch."""
+    assert cut_bucket(size, 32) == rows
+    few = slots(0, 0, size, 32, 0, min(size, 1000)).tolist()
+    assert few == slots(0, 0, size, rows, 0, min(size, 1000)).tolist()

@@ -138,7 +138,8 @@ def memory_need(
     sizes = list(zip(node_rows, node_nonzeros, strict=True))
     units = [math.ceil(min(1.0, unit / max(1, m)) * entries) for m, entries in sizes]
     of_unit = max(units, default=0) if unit > 1 else 0
-    largest = of_unit if by_units else max(node_nonzeros, default=0)
+    visits = [math.ceil(min(1.0, method.reach(m) / max(1, m)) * entries) for m, entries in sizes]
+    largest = of_unit if by_units else max(visits, default=0)
     tables = math.ceil((table_bytes(unit) + drawn) * rows)
     return MemoryNeed(hosted, features, rows, sum(node_nonzeros), largest, kept + copies, tables, by_units)
 

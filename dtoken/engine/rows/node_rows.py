@@ -64,7 +64,8 @@ class NodeRows:
             bounds = np.where(np.arange(len(rows.first)) <= i, first, stop)  # the other nodes have no rows
             method.begin(c, rows._replace(first=bounds), nodes)
 
-        self.pieces.over_all_rows(begin, whole_nodes=not (method.draws_samples or method.phases))
+        in_parts = method.draws_samples or method.phases or method.foresee(c, rows, nodes)
+        self.pieces.over_all_rows(begin, whole_nodes=not in_parts)
 
     def values(self, models: Vector, in_parallel: Map | None = None) -> Vector:
         """f_i(theta) of every hosted node (rows) and model (columns), without regulariser.

@@ -15,11 +15,11 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from dtoken.algorithms.contract import Method
+from dtoken.algorithms.contract import Foreseen, Method
 from dtoken.compiled import compiled
 from dtoken.engine.events.order import Groups, node_by_node
 from dtoken.engine.rows.row_cache import Change, RowCache, Units
-from dtoken.schedule.events import LOCAL, MEET, MOVE, Events
+from dtoken.schedule.events import LOCAL, MEET, MOVE, VISIT, Events
 from dtoken.schedule.samples import Samples, row_of
 
 LOOKAHEAD = 6  # pieces that are planned before the first of them is at work: what is needed soon is known
@@ -147,13 +147,14 @@ class Piece(NamedTuple):
     """Events whose rows fit into a part of the arena."""
 
     events: Events
-    used: NDArray[np.int64]  # unit that each event uses, or node all of whose units it uses; -1: none
+    used: NDArray[np.int64]  # units that the events use, or nodes all of whose units they use; -1: none
+    whole_nodes: bool
 
-    def needed(self, cache: RowCache, method: Method) -> Units:
+    def needed(self, cache: RowCache) -> Units:
         """The units that the events use, in increasing order."""
         used = np.unique(self.used)
         used = used[np.searchsorted(used, 0) :]
-        if method.draws_samples:
+        if not self.whole_nodes:
             return used
         parts = [np.arange(cache.first[i], cache.first[i + 1]) for i in used]
         return np.concatenate(parts) if parts else np.empty(0, np.int64)
@@ -166,7 +167,13 @@ class Step(NamedTuple):
 
 
 def cut(
-    events: Events, slot: NDArray[np.int64], samples: Samples, cache: RowCache, method: Method, groups: Groups = None
+    events: Events,
+    slot: NDArray[np.int64],
+    samples: Samples,
+    cache: RowCache,
+    method: Method,
+    groups: Groups = None,
+    foreseen: Foreseen | None = None,
 ) -> Iterator[Piece | Step]:
     """Cut events into pieces, and steps that must be divided.
 
@@ -180,10 +187,15 @@ def cut(
         Where rows will be.
     groups
         The group of each node, if several work side by side.
+    foreseen
+        Which rows visits use; None: what the events say, or all rows of their node.
     """
     events = node_by_node(events, slot, groups)
     if cache.in_parts:
         yield from _single_steps(events, slot)
+        return
+    if foreseen is not None:
+        yield from _foreseen_visits(events, slot, cache, foreseen)
         return
     entries = np.empty(0, np.int64)
     if not method.draws_samples:
@@ -195,7 +207,25 @@ def cut(
     tables = _Tables(cache.rows.first, cache.unit, cache.first, cache.begin, cache.end, entries, seen)
     ends = _ends(events, slot, samples, tables, computes_on_visit(method), cache.piece, used)
     for start, end in pairwise([0, *ends.tolist()]):
-        yield Piece(events.between(start, end), used[start:end])
+        yield Piece(events.between(start, end), used[start:end], not method.draws_samples)
+
+
+def _foreseen_visits(
+    events: Events, slot: NDArray[np.int64], cache: RowCache, foreseen: Foreseen
+) -> Iterator[Piece | Step]:
+    """Visits whose rows are known, as many as fit into a part of the arena at a time."""
+    seen, used = np.zeros(len(cache.begin), bool), np.empty(0, np.int64)
+    start = total = 0
+    for event in np.flatnonzero((events.kind == VISIT) & (slot[events.node] >= 0)).tolist():
+        i = int(slot[events.node[event]])
+        units = np.unique(cache.first[i] + foreseen(i, float(events.at[event])) // cache.unit)
+        fresh = units[~seen[units]]
+        if total + (size := int(cache.sizes(fresh).sum())) > cache.piece:
+            yield Piece(events.between(start, event), used, whole_nodes=False)
+            seen[used], used = False, used[:0]
+            start, total, fresh, size = event, 0, units, int(cache.sizes(units).sum())
+        seen[fresh], used, total = True, np.concatenate([used, fresh]), total + size
+    yield Piece(events.between(start, events.size), used, whole_nodes=False)
 
 
 def _single_steps(events: Events, slot: NDArray[np.int64]) -> Iterator[Piece | Step]:
@@ -203,7 +233,7 @@ def _single_steps(events: Events, slot: NDArray[np.int64]) -> Iterator[Piece | S
     start = 0
     for step in [*np.flatnonzero(events.kind == LOCAL).tolist(), events.size]:
         if start < step:
-            yield Piece(events.between(start, step), np.full(step - start, -1))
+            yield Piece(events.between(start, step), np.empty(0, np.int64), whole_nodes=True)
         if step < events.size:
             yield Step(int(slot[events.node[step]]))
         start = step + 1

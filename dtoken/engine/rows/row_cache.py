@@ -9,6 +9,7 @@ change while a piece is at work are none of its own, and the tables that say whe
 ``rows.stop``) change only between two pieces (`Change`): compiled steps never notice. See docs/design/out-of-core.md.
 """
 
+import math
 from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any, NamedTuple
@@ -40,9 +41,8 @@ def table_bytes(unit: int) -> float:
 
 def unit_rows(method: Method) -> int:
     """How many rows are read and kept together: those of a sample, or of a bucket of samples that are used in order."""
-    if not method.draws_samples:
-        return int(getattr(method, "block_rows", OF_NODES))
-    return method.blocks.rows * int(getattr(method, "bucket", 1))
+    bucket = getattr(method, "bucket", 1 if method.draws_samples else None)
+    return int(getattr(method, "block_rows", OF_NODES)) if bucket is None else method.blocks.rows * int(bucket)
 
 
 class Change(NamedTuple):
@@ -105,9 +105,11 @@ class RowCache:
                 norms[first[i] : first[i + 1] : block] = of_blocks[node]
         sizes = self.sizes(np.arange(units))
         of_nodes = [int(sizes[a:b].sum()) for a, b in pairwise(self.first)]
+        reach = [math.ceil(method.reach(int(m)) / self.unit) for m in counts]  # units that a visit uses at most
+        of_visits = [int(np.sort(sizes[a:b])[-k:].sum()) for (a, b), k in zip(pairwise(self.first), reach, strict=True)]
         self.in_parts = bool(method.phases) and 2 * max(of_nodes, default=0) > entries  # whether steps are divided
         by_units = method.draws_samples or self.in_parts
-        largest = int(max(sizes if by_units else of_nodes, default=0))
+        largest = int(max(sizes if by_units else of_visits, default=0))
         if 2 * largest > entries:
             raise InputError(
                 f"a step uses up to {ENTRY_BYTES * largest / 1e6:,.1f} MB of rows, and there must be room for two, but "
@@ -159,6 +161,8 @@ class RowCache:
         placed, sizes, begin, copied, dropped = _arrange(needed, own, uses, bounds, self._rank, arena)
         try:
             _copy(rows.data, rows.indices, self.begin, placed[:copied], begin, sizes)
+            if later:
+                self._files.announce(self._spans(later[0][self.begin[later[0]] < 0]))
             spans = _spans(placed[copied:], sizes[copied:], begin[copied:], self.first, self._home, self._digest)
             self._files.read(Spans(*spans), rows.data, rows.indices)
         except BaseException:
@@ -166,6 +170,10 @@ class RowCache:
             raise
         self.entries_read += int(sizes[copied:].sum())
         return Change(dropped, placed, begin)
+
+    def _spans(self, units: Units) -> Spans:
+        """Where units are, which have no place in memory yet."""
+        return Spans(*_spans(units, self.sizes(units), units, self.first, self._home, self._digest))
 
     def commit(self, change: Change) -> None:
         """Let the tables say where everything is now; no piece is at work."""

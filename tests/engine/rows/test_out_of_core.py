@@ -29,12 +29,15 @@ from dtoken.data.chunks import DamagedStore
 from dtoken.data.ingest import ingest
 from dtoken.data.partition import Partition
 from dtoken.data.store import ShardStore
+from dtoken.data.synthetic import Synthetic
 from dtoken.engine.local import LocalEngine
 from dtoken.engine.rows import row_cache
 from dtoken.engine.rows.memory import Room
 from dtoken.engine.rows.row_cache import RowCache, unit_rows
 from dtoken.problem.losses import get_loss
 from dtoken.schedule.events import Events
+from dtoken.schedule.permuted import slots
+from dtoken.schedule.random import below, event_key
 from tests.conftest import Rows
 from tests.engine.small import setup
 
@@ -55,7 +58,8 @@ STARTED = [
     Token(tokens=2, block_rows=2, start="local"),
     Token(tokens=2, compute="on_arrival", start="local"),
 ]
-WHOLE = [Token(tokens=2, compute="on_arrival"), Walkman(), NIDS(), SDCA(bucket_rows=3), SDCA(sampling="uniform")]
+FORESEEN = [SDCA(bucket_rows=3), SDCA(share=0.1, bucket_rows=1), SDCA(share=0.1, sampling="uniform")]
+WHOLE = [Token(tokens=2, compute="on_arrival"), Walkman(), NIDS()]
 DIVIDED = [Token(tokens=2, block_rows=3), Token(tokens=3, block_rows=1), GD(block_rows=2), EXTRA(block_rows=4)]
 
 
@@ -77,6 +81,14 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ShardStore]:
 def short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
     for module in (row_files, chunks):
         monkeypatch.setattr(module, "pause", lambda attempt: None)
+
+
+def least_entries(method: Any, store: ShardStore) -> int:
+    """Of the arena: two steps, which may use all rows of a node."""
+    if method in WHOLE:
+        return 2 * max(store.node_nonzeros)
+    unit = unit_rows(method)
+    return 2 * FEATURES * (max(map(method.reach, store.node_rows)) + unit if method in FORESEEN else unit)
 
 
 def state_after(case: Any, room: Room | None, threads: int, cuts: list[int]) -> list[Any]:
@@ -134,8 +146,8 @@ class Trouble:
 @settings(max_examples=25)
 @given(data=st.data())
 def test_any_budget_gives_the_same_bits(store: ShardStore, data: st.DataObject) -> None:
-    method = data.draw(st.sampled_from([*DRAWING, *WHOLE, *DIVIDED]))
-    least = 2 * max(store.node_nonzeros) if method in WHOLE else 2 * FEATURES * row_cache.unit_rows(method)
+    method = data.draw(st.sampled_from([*DRAWING, *FORESEEN, *WHOLE, *DIVIDED]))
+    least = least_entries(method, store)
     room = Room(data.draw(st.integers(least, sum(store.node_nonzeros) + 10)), data.draw(st.booleans()))
     threads = data.draw(st.integers(1, 3))
     cuts = sorted(data.draw(st.lists(st.integers(0, 400), max_size=4)))
@@ -237,12 +249,12 @@ def test_damage_during_a_run_is_named(store: ShardStore, kind: str, method: Any,
 def test_damage_anywhere_is_named(store: ShardStore, seed: int, tmp_path: Path) -> None:
     """Any file of the rows, any method and budget that cannot hold all: what is read again is never wrong."""
     chance = random.Random(seed)
-    method = chance.choice([*DRAWING, *WHOLE])
+    method = chance.choice([*DRAWING, *FORESEEN, *WHOLE])
     case = setup(_copy(store, tmp_path / "copy.zarr"), method, graph="complete")
     node, name = chance.randrange(NODES), chance.choice(["data", "indices"])
     folder = case.shards.path / f"nodes/{node}/X/{name}/c"
     file = chance.choice(sorted(path for path in folder.iterdir() if path.name.isdigit()))
-    least = 2 * FEATURES * unit_rows(method) if method.draws_samples else 2 * max(store.node_nonzeros)
+    least = least_entries(method, store)
     room = Room(chance.randint(least, max(least, sum(store.node_nonzeros) // 3)), chance.random() < 0.5)
     arguments = (method, case.constants, case.shards, case.problem.loss, chance.randint(1, 3), room)
     with LocalEngine(*arguments) as engine:
@@ -331,8 +343,35 @@ def _damage(file: Path, kind: str) -> None:
         os.truncate(file, 8)
 
 
-def test_buckets_are_read_whole_and_once_an_epoch(store: ShardStore) -> None:
+@pytest.mark.parametrize("method", FORESEEN[1:], ids=["permuted", "uniform"])
+def test_visits_read_the_rows_that_they_use_and_no_others(store: ShardStore, method: SDCA) -> None:
+    case = setup(store, method)
+    events = case.events(300)
+    used = np.zeros(NODES, int)
+    rows: Counter[tuple[int, int]] = Counter()
+    for node, t in zip(events.node.tolist(), events.at.tolist(), strict=True):
+        size = store.node_rows[node]
+        count = -(-size // 10)
+        key = np.uint64(event_key(np.uint64(0), t))
+        drawn = [below(key, draw, size) for draw in range(count)]
+        chosen = slots(0, node, size, 1, int(used[node]), count).tolist() if method.permuted else drawn
+        used[node] += count
+        rows.update((node, row) for row in set(chosen))
+    lengths = [np.diff(store.shard(node).indptr) for node in range(NODES)]
+    room = Room(min(least_entries(method, store), sum(store.node_nonzeros) // 2))
+    with LocalEngine(method, case.constants, store, case.problem.loss, 1, room) as engine:
+        pieces = engine._node_rows.pieces
+        assert pieces is not None
+        before = pieces.cache.entries_read
+        happen(engine, events)
+        read = pieces.cache.entries_read - before
+    assert 0 < read <= sum(times * lengths[node][row] for (node, row), times in rows.items())
+
+
+def test_buckets_are_read_whole_and_once_an_epoch(tmp_path: Path) -> None:
     """However the samples of a bucket are spread over pieces of work: a few reads more where a piece ends in one."""
+    source = Synthetic(rows=200, features=FEATURES, seed=1)
+    store = ingest(source, Partition(NODES), root=tmp_path)  # nodes that have 16 buckets
     method, spans = TVR(sampling="permuted", bucket_rows=2), []
     case = setup(store, method)
     events = case.events(6000)
@@ -353,3 +392,41 @@ def test_buckets_are_read_whole_and_once_an_epoch(store: ShardStore) -> None:
         epochs = steps / sum(np.count_nonzero(np.diff(block.indptr)) for i in range(NODES) for block in store.blocks(i))
         assert cache.entries_read - before < 1.1 * epochs * sum(store.node_nonzeros)
     assert sum(spans) < 1.1 * steps / 2  # independent rows would be read one by one
+
+
+@pytest.mark.parametrize("cached", [True, False])
+def test_what_the_next_piece_reads_is_announced_where_a_disk_is_slow(
+    store: ShardStore, cached: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    method = TVR(sampling="permuted", bucket_rows=1)
+    case = setup(store, method)
+    expected = state_after(case, None, 1, [])
+    told: set[tuple[int, int]] = set()
+    looked, advise = [], os.posix_fadvise
+
+    def noted(handle: int, at: int, size: int, advice: int) -> None:
+        if advice == os.POSIX_FADV_WILLNEED:
+            told.update((os.fstat(handle).st_ino, byte) for byte in range(at, at + size))
+        advise(handle, at, size, advice)
+
+    def look(handle: int, at: int) -> bool:
+        looked.append(at)
+        return cached
+
+    monkeypatch.setattr(os, "posix_fadvise", noted)
+    monkeypatch.setattr(row_files, "in_page_cache", look)
+    monkeypatch.setattr(row_cache, "PIECE_ENTRIES", 60)
+    assert all(map(np.array_equal, expected, state_after(case, Room(150), 1, [])))
+    assert looked
+    entries = sum(store.node_nonzeros)
+    assert len(told) <= 12 * entries
+    assert (len(told) > 0.9 * 12 * entries) != cached
+
+
+def test_a_file_in_the_page_cache_is_seen_to_be_there(tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(b"abc")
+    with open(tmp_path / "file", "rb") as stream:
+        assert stream.read() == b"abc"
+        assert row_files.in_page_cache(stream.fileno(), 2)
+        assert not row_files.in_page_cache(stream.fileno(), 3)
+    assert not row_files.in_page_cache(-1, 0)

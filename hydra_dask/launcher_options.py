@@ -64,6 +64,6 @@ class DaskLauncherConf:
     # What to type to go on after an interruption or a failure, with {} for the directory. null: the same command
     hint: str | None = None
 
-    # More about the cluster: for a batch system jobs, interface, tls, shared, scratch and whatever the class of
-    # dask-jobqueue understands; for an address tls, ca, certificate, key; for local threads, tls
+    # More about the cluster: for a batch system jobs, nodes, array, interface, ports, tls, shared, scratch and whatever
+    # the class of dask-jobqueue understands; for an address tls, ca, certificate, key; for local threads, tls
     options: dict[str, Any] = field(default_factory=dict)

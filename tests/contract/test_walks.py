@@ -15,45 +15,11 @@ WALKS: dict[str, dict[str, Any]] = {
     "levy": {"kind": "ring", "walk": "levy", "p_jump": 0.5, "weights": "smoothness"},
     "weighted": {"kind": "ring", "walk": "weighted"},
     "rounds": {"kind": "complete", "walk": "rounds"},
-    "of the user": {"kind": "ring", "walk": "returning.Returning", "patience": 3},
+    "of the user": {"kind": "ring", "walk": "my_walks.NonBacktracking", "back": 0.3},
 }
 EVENTS = 3000
-OWN = '''
-"""A token that goes back to where it came from after so many jumps."""
-from dataclasses import dataclass
-from typing import Any, NamedTuple
-import numpy as np
-from dtoken.compiled import compiled
-from dtoken.graph.sampler import step
-from dtoken.graph.walks import walk
-from dtoken.schedule.random import uniform
-from dtoken.schedule.walks.contract import OwnWalk
-
-class Constants(NamedTuple):
-    indptr: Any
-    neighbours: Any
-    cumulative: Any
-    patience: int
-
-@compiled
-def jump(w: Any, state: Any, k: int, i: int, number: int, key: np.uint64) -> int:
-    if number % w.patience == w.patience - 1:
-        return int(state[k])
-    state[k] = i
-    return int(step(w.indptr, w.neighbours, w.cumulative, i, 0, uniform(key, 0)))
-
-@dataclass(frozen=True)
-class Returning(OwnWalk):
-    patience: int = 5
-    remembers = True
-    jump = staticmethod(jump)
-    def transition(self, topology):
-        return walk(topology, "simple").transition()
-    def constants(self, walk):
-        return Constants(walk.indptr, walk.neighbours, walk.cumulative, self.patience)
-    def state(self, n, tokens):
-        return np.zeros(tokens)
-'''
+PAGE = Path(__file__).parents[2] / "docs" / "add-a-walk.md"
+OWN = PAGE.read_text().partition("```python\n")[2].partition("```")[0]  # the example of the page, as it is
 
 
 def go(folder: Path, name: str, graph: dict[str, Any], *, events: int = EVENTS, **more: Any) -> str:
@@ -79,7 +45,7 @@ def workers(tmp_path_factory: pytest.TempPathFactory) -> Any:
 def test_bits_depend_on_nothing_but_the_seed(
     graph: dict[str, Any], tmp_path: Path, workers: Workers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (tmp_path / "returning.py").write_text(OWN)
+    (tmp_path / "my_walks.py").write_text(OWN)
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
     whole = go(tmp_path, "whole", graph, record={"events": True})

@@ -17,7 +17,7 @@ from dtoken.compiled import compiled
 from dtoken.engine.events.plan import FLUSH
 from dtoken.engine.events.primitives import load_acquire, pause, store_release
 from dtoken.engine.events.sleeping import must_tell
-from dtoken.problem.prefetch import LINE, fetch_row, fetch_row_state, prefetch_entry
+from dtoken.problem.prefetch import LINE, fetch_row, fetch_row_state, prefetch, prefetch_entry
 
 DONE, WAITING, LEAVING = range(3)
 
@@ -53,10 +53,13 @@ def fetch_entries(rows: Any, state: Any, i: int, r: int) -> None:
 
 @compiled
 def fetch_state(rows: Any, state: Any, i: int) -> None:
-    """Ask for all of the state of node i, if it is short."""
+    """Ask for what is known of node i, and for all of its state, if that is short."""
     if i >= 0 and rows.d <= SHORT_STATE:
+        prefetch(rows.w, i)
+        prefetch(rows.first, i + 1)
         for s in range(0, rows.d, LINE // 8):
             prefetch_entry(state, i, s)
+        prefetch_entry(state, i, rows.d - 1)  # states do not begin where lines do
 
 
 @compiled

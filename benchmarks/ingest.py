@@ -172,7 +172,7 @@ def read_shard(stores: Path, arrays: Path) -> dict[str, float]:
         "shard_mb": shard.nbytes / MB,
         "shard_ms": ours,
         "np_load_ms": theirs,
-        "zarr_ms": with_zarr(zarr.open_group(path / "nodes" / "0", mode="r"), ARRAYS),
+        "zarr_ms": with_zarr(zarr.open_group(path / "packs" / "0", mode="r"), ARRAYS),
         "zarr_blosc_ms": with_zarr(compressed, shard._fields),
     }
 

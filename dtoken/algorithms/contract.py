@@ -60,12 +60,13 @@ class Facts:
         (n,) samples of each node, rows or blocks of rows, that are not empty.
     sum_L
         (n,) sum_j L_ij.
-    max_L
-        max_ij L_ij.
+    largest_L
+        (n,) max_j L_ij.
     batch_L
         Returns the smoothness of the loss of each node, (n,); costs passes over the data.
-    of_samples
-        Returns, (n,), what a function makes of each node's L_ij that are not 0.
+    over_samples
+        Returns the sum, (n,), over each node's samples of what a function makes, element by element, of their L_ij;
+        those that are 0 are left out. Costs a pass over the data.
     walk
         The walk of the tokens over the graph.
     seed
@@ -80,9 +81,9 @@ class Facts:
     rows: NDArray[np.int64]
     samples: NDArray[np.int64]
     sum_L: Vector
-    max_L: float
+    largest_L: Vector
     batch_L: Callable[[], Vector]
-    of_samples: Callable[[Callable[[Vector], float]], Vector]
+    over_samples: Callable[[Callable[[Vector], Vector]], Vector]
     walk: Walk
     seed: int = 0
     privacy: Privacy = NO_PRIVACY
@@ -91,6 +92,11 @@ class Facts:
     def n(self) -> int:
         """Number of nodes."""
         return len(self.rows)
+
+    @property
+    def max_L(self) -> float:
+        """max_ij L_ij."""
+        return float(self.largest_L.max())
 
 
 class Models(NamedTuple):
@@ -190,7 +196,7 @@ class Method(Protocol):
         """Gradients of single samples that each step takes."""
 
     def weights(self, c: Arrays, L: Vector) -> Vector | None:
-        """Sampling weights of a node's samples with smoothnesses ``L``; None: uniform."""
+        """Sampling weights of samples with smoothnesses ``L``, of all nodes at once, one by one; None: uniform."""
 
     def states(self, c: Arrays, rows: HostedRows) -> tuple[Arrays, Arrays]:
         """The states of the hosted nodes and of the tokens before any row was looked at: `begin` does that."""

@@ -155,7 +155,7 @@ class DVR(Starting, SamplingMethod, Messenger):
             total = bound = facts.samples + facts.sum_L / sigma
         else:
             total = facts.samples.astype(np.float64)
-            bound = total * (1 + facts.of_samples(lambda L: float(L.max())) / sigma)
+            bound = total * (1 + facts.largest_L / sigma)
         sampling = NodeSampling(total, bound, float(self.importance))
         net = network(facts.walk.topology, self.name)
         if not self.chebyshev:

@@ -131,7 +131,7 @@ class GTSAGA(Messaging, SingleRows):
                 f"node {int(np.argmin(facts.samples))} has only empty rows, and gt_saga draws one at every step"
             )
         net = network(facts.walk.topology, self.name)
-        largest = facts.rows * facts.of_samples(lambda L: float(L.max()))  # L_ij has the weight 1 / m_i in it
+        largest = facts.rows * facts.largest_L  # L_ij has the weight 1 / m_i in it
         L_max = float(largest.max()) + facts.sigma
         return SampledTracking(
             n=facts.n,

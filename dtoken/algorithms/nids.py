@@ -21,7 +21,7 @@ from dtoken.compiled import compiled
 from dtoken.errors import InputError
 from dtoken.problem.finite_sum import FiniteSum
 from dtoken.problem.hosted import HostedRows, node_gradient
-from dtoken.problem.kernels import squared_norm
+from dtoken.problem.kernels import squared_distances
 from dtoken.schedule.events import LOADING
 from dtoken.theory.bounds import averaging_bound
 from dtoken.theory.promise import PROVED, Promise
@@ -87,11 +87,9 @@ class NIDS(AveragingMethod):
         """Distance of x^1, and the dual term, which begins at 0."""
         if self.heuristic:
             return None
-        origin = np.zeros(problem.d)
-        start = gradients = 0.0
-        for i in range(facts.n):
-            start += squared_norm(-c.step * problem.node_gradient(i, origin) - best)
-            gradients += squared_norm(problem.node_gradient(i, best))
+        first = problem.node_gradients(np.zeros(problem.d))
+        start = sum(float(squared_distances(-c.step * each, best).sum()) for each in first)
+        gradients = sum(float(np.square(each).sum()) for each in problem.node_gradients(best))
         return averaging_bound(facts.n, c.step, c.gap, start, gradients, self.objective_smoothness(facts))
 
     def states(self, c: Averaging, rows: HostedRows) -> tuple[Nodes, Messages]:

@@ -176,7 +176,7 @@ class SDCA(OneToken):
     def constants(self, facts: Facts) -> DualAscent:
         """How many rows a visit uses, and the rate."""
         n, sigma, visited, bucket = facts.n, facts.sigma, self.visited(facts), self.bucket_rows * self.permuted
-        largest = facts.of_samples(lambda L: float(L.max(initial=0.0)))
+        largest = facts.largest_L
         rate = ascent_rate(facts.walk.visit_law(1), visited / facts.rows, largest, n * sigma)
         return DualAscent(n, sigma, np.uint64(facts.seed), np.arange(n), visited, bucket, rate)
 

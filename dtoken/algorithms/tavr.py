@@ -122,7 +122,7 @@ class TAVR(Paired, SamplingMethod, TokenMethod):
         self.refuse_proved_jumps(facts)
         sigma_t = shared_sigma(facts.n, self.tokens, facts.sigma)
         if self.importance:
-            sampling = importance_roots(facts.of_samples(lambda L: float(np.sqrt(1 + L / sigma_t).sum())))
+            sampling = importance_roots(facts.over_samples(lambda L: np.sqrt(1 + L / sigma_t)))
         else:
             sampling = uniform_roots(facts.samples, facts.max_L, sigma_t)
         L_b, pi = self.batch_smoothness(facts), self.visit_law(facts)

@@ -114,7 +114,7 @@ class TVR(SamplingMethod, DualMethod):
             if self.importance:
                 at_node = node_importance(facts.samples, facts.sum_L, sigma_t)
             else:
-                at_node = node_uniform(facts.samples, facts.of_samples(lambda L: float(L.max())), sigma_t)
+                at_node = node_uniform(facts.samples, facts.largest_L, sigma_t)
             return arrival_descent(self.tokens, sigma_t, L_b, at_node, pi, self.interactions_anywhere)
         samples = int(facts.samples.sum())
         if self.importance:

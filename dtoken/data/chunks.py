@@ -21,7 +21,7 @@ REMEDY = "; delete the store and ingest again"
 
 
 class ArrayKind(NamedTuple):
-    """What is common to the arrays of one name below ``nodes/<i>``."""
+    """What is common to the arrays of one name in all packs."""
 
     dtype: str
     fill_value: str | int  # one that cannot occur shows a missing chunk to any reader
@@ -118,21 +118,21 @@ class StoredArray:
         if found != self.checksums[number]:
             raise DamagedStore(f"{where} is not what was written there: it is another chunk{REMEDY}")
 
-    def read(self) -> NDArray[Any]:
-        """The whole array, read-only."""
-        return self.cursor().take(self.length)
+    def read(self, start: int, stop: int) -> NDArray[Any]:
+        """The elements from ``start`` to before ``stop``, read-only."""
+        return self.cursor(start).take(stop - start)
 
-    def cursor(self) -> "Cursor":
-        """A reader that goes through the array once."""
-        return Cursor(self)
+    def cursor(self, start: int = 0) -> "Cursor":
+        """A reader that goes through the array once, from the element ``start`` on."""
+        return Cursor(self, start)
 
 
 class Cursor:
     """Takes elements from a stored array in order, reading each chunk once."""
 
-    def __init__(self, array: StoredArray) -> None:
+    def __init__(self, array: StoredArray, start: int) -> None:
         self._array = array
-        self._next = 0
+        self._next, self._skip = divmod(start, array.chunk)  # what lies before in the first chunk
         self._left: NDArray[Any] = np.empty(0, array.dtype)
 
     def take(self, count: int) -> NDArray[Any]:
@@ -141,8 +141,8 @@ class Cursor:
         while count > len(self._left):
             parts.append(self._left)
             count -= len(self._left)
-            self._left = self._array.read_chunk(self._next)
-            self._next += 1
+            self._left = self._array.read_chunk(self._next)[self._skip :]
+            self._next, self._skip = self._next + 1, 0
         parts.append(self._left[:count])
         self._left = self._left[count:]
         parts = [part for part in parts if len(part)] or parts[:1]

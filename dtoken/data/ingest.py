@@ -83,7 +83,7 @@ def ingest(
     >>> from dtoken.data.synthetic import Synthetic
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     ingest(Synthetic(rows=100), Partition(nodes=4), root=Path(folder)).node_rows
-    (25, 25, 25, 25)
+    array([25, 25, 25, 25])
     """
     watcher = watcher or Watcher()
     check_labels(labels)

@@ -261,11 +261,16 @@ def _fenwick(counts: NDArray[np.int64]) -> NDArray[np.int64]:
     size = 1 << max(1, (len(counts) - 1).bit_length())
     tree = np.zeros(size + 1, np.int64)
     tree[1 : len(counts) + 1] = counts
-    for node in range(1, size + 1):
-        parent = node + (node & -node)
-        if parent <= size:
-            tree[parent] += tree[node]
+    _add_up(tree)
     return tree
+
+
+@compiled
+def _add_up(tree: NDArray[np.int64]) -> None:
+    for node in range(1, len(tree)):
+        parent = node + (node & -node)
+        if parent < len(tree):
+            tree[parent] += tree[node]
 
 
 @compiled

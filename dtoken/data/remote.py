@@ -16,7 +16,7 @@ from typing import Any
 
 from dtoken.data.chunks import REMEDY, DamagedStore, StoredArray
 from dtoken.data.files import ATTEMPTS, pause, reason
-from dtoken.data.meta import CHECKSUMS, ROOT, attributes_of, read_root
+from dtoken.data.meta import ROOT, attributes_of, read_root
 from dtoken.data.store import ShardStore
 from dtoken.errors import InputError, RunError
 from hydra_dask.durable import write_complete
@@ -72,10 +72,7 @@ def open_store(location: str | os.PathLike[str], scratch: Path | None = None) ->
     if content is None:
         raise InputError(f"{url} is not a dtoken store: it has no {ROOT}; copy a store there, with all its files")
     attributes = attributes_of(url, content)
-    listed = fetch(f"{url}/{CHECKSUMS}/c/0")
-    if listed is None:
-        raise DamagedStore(f"{url}/{CHECKSUMS}/c/0 is missing; copy the store again")
-    root = read_root(url, attributes, listed)
+    root = read_root(url, attributes, lambda name: _fetched(f"{url}/{name}"))
     # The name of the folder depends on the root, so another store at the same place never meets old chunks.
     digest = hashlib.sha256(url.encode() + content).hexdigest()[:16]
     folder = (scratch or default_scratch()) / digest / PurePosixPath(url).name
@@ -103,10 +100,10 @@ class RemoteStore(ShardStore):
         """The folder that was asked for, for what is fetched; None: the default of each machine."""
         return self.asked_scratch
 
-    def array(self, node: int, name: str) -> StoredArray:
-        """One array of a node, whose chunks are fetched when they are asked for."""
-        local = super().array(node, name)
-        return RemoteArray(**vars(local), url=f"{self.url}/nodes/{node}/{name}")
+    def array(self, pack: int, name: str) -> StoredArray:
+        """One array of a pack, whose chunks are fetched when they are asked for."""
+        local = super().array(pack, name)
+        return RemoteArray(**vars(local), url=f"{self.url}/{self.meta.folder}/{pack}/{name}")
 
 
 @dataclass(frozen=True)
@@ -120,9 +117,7 @@ class RemoteArray(StoredArray):
         file = super().chunk_path(number)
         if not file.exists():
             url = f"{self.url}/c/{number}"
-            content = fetch(url)
-            if content is None:
-                raise DamagedStore(f"{url} is missing; copy the store again")
+            content = _fetched(url)
             try:
                 self.check(content, number, url)
             except DamagedStore as error:
@@ -154,6 +149,14 @@ def fetch(url: str) -> bytes | None:
         except Exception as error:  # each protocol has its own kinds, and few of them say whether it is worth trying
             failure = error
     raise RunError(f"{url} cannot be read: {failure}")
+
+
+def _fetched(url: str) -> bytes:
+    """The content of a remote file of a store, which must be there."""
+    content = fetch(url)
+    if content is None:
+        raise DamagedStore(f"{url} is missing; copy the store again")
+    return content
 
 
 def _keep(file: Path, content: bytes) -> None:

@@ -8,14 +8,14 @@ verified, and named.
 
 import os
 import resource
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
 from numba import types
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from dtoken.compiled import compiled
 from dtoken.data.chunks import DamagedStore
@@ -35,8 +35,8 @@ _pread = types.ExternalFunction("pread", types.intp(types.intc, types.intp, type
 class Spans(NamedTuple):
     """What to read, rows or runs of rows, ordered by node and entry, and where to put them."""
 
-    node: NDArray[np.int64]  # place of the node among those of the reader
-    entry: NDArray[np.int64]  # first entry inside the node
+    node: NDArray[np.int64]  # place of the node among those of the reader; inside it, of the pack
+    entry: NDArray[np.int64]  # first entry inside the node; then inside the pack
     size: NDArray[np.int64]  # entries
     digest: NDArray[np.uint32]  # what `digest_of` must give
     target: NDArray[np.int64]  # where the entries go
@@ -48,21 +48,25 @@ class Spans(NamedTuple):
 
 
 class RowFiles:
-    """The chunk files of some nodes of a store; ``read`` may be called from one thread at a time.
+    """The chunk files of some nodes of a store, pack by pack; ``read`` may be called from one thread at a time.
 
     Parameters
     ----------
     store
         Where the rows are.
     nodes
-        Numbers of the nodes whose rows will be read.
+        Numbers of the nodes whose rows will be read, in increasing order.
     threads
         How many threads read side by side.
     """
 
-    def __init__(self, store: ShardStore, nodes: Sequence[int], threads: int = 1) -> None:
-        self._store, self._nodes = store, list(nodes)
-        arrays = [store.array(node, NAMES[0]) for node in nodes]
+    def __init__(self, store: ShardStore, nodes: ArrayLike, threads: int = 1) -> None:
+        meta, numbers = store.meta, np.asarray(nodes, np.int64)
+        pack = np.searchsorted(meta.pack_nodes, numbers, "right") - 1
+        packs, self._place = np.unique(pack, return_inverse=True)  # of each node among the packs that are read
+        self._offset = meta.first_entry[numbers] - meta.first_entry[meta.pack_nodes[pack]]  # of each node in its pack
+        self._store, self._packs = store, packs.tolist()
+        arrays = [store.array(pack, NAMES[0]) for pack in self._packs]
         self._chunk = np.array([array.chunk for array in arrays], np.int64)
         self._first = np.cumsum([0] + [array.chunks for array in arrays])
         self._handles = np.full((2, self._first[-1]), -1, np.int32)
@@ -75,6 +79,7 @@ class RowFiles:
 
     def read(self, spans: Spans, data: NDArray[np.float64], indices: NDArray[np.uint32]) -> None:
         """Read rows into ``data`` and ``indices``; DamagedStore where that is not possible."""
+        spans = spans._replace(node=self._place[spans.node], entry=spans.entry + self._offset[spans.node])
         chunks = self._chunks_of(spans)
         start = 0
         while start < len(spans.node):
@@ -132,7 +137,7 @@ class RowFiles:
         self._open[chunk] = None
         place = int(np.searchsorted(self._first, chunk, "right")) - 1
         for kind, name in enumerate(NAMES):
-            array = self._store.array(self._nodes[place], name)
+            array = self._store.array(self._packs[place], name)
             self._handles[kind, chunk] = open_for_reading(array.chunk_path(chunk - int(self._first[place])))
 
     def _close(self, chunk: int) -> None:
@@ -170,8 +175,8 @@ class RowFiles:
         place = int(span.node[0])
         for chunk in range(first, last + 1):
             for name in NAMES:
-                self._store.array(self._nodes[place], name).read_chunk(chunk - int(self._first[place]))
-        folder = self._store.array(self._nodes[place], "X/data").path.parent
+                self._store.array(self._packs[place], name).read_chunk(chunk - int(self._first[place]))
+        folder = self._store.array(self._packs[place], "X/data").path.parent
         raise DamagedStore(f"{folder} cannot be read, or is not what it was at the start; ingest the data again")
 
     def close(self) -> None:

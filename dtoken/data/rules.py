@@ -1,6 +1,6 @@
 """What the rows of a store must keep, whoever wrote it: compiled code has no bounds but these.
 
-Each function returns a fault, beginning with the array, or None. The first two are checked at every read.
+Each function returns a fault, beginning with the array, or None. The first three are checked at every read.
 """
 
 import numpy as np
@@ -18,6 +18,15 @@ def starts_fault(ends: NDArray[np.int64], first: int, entries: int, *, whole: bo
     if ends[-1] > entries or (whole and ends[-1] != entries):
         return f"X/indptr ends with {ends[-1]}, but there are {entries} entries"
     return None
+
+
+def nodes_fault(found: NDArray[np.int64], listed: NDArray[np.int64], first: int) -> str | None:
+    """Rule 16: nodes, from ``first`` on, begin at the entries that the list of their sizes says."""
+    wrong = np.flatnonzero(found != listed)
+    if not len(wrong):
+        return None
+    at = wrong[0]
+    return f"X/indptr has node {first + at} begin at entry {found[at]}, but node_nonzeros says {listed[at]}"
 
 
 def rows_fault(block: RowBlock, d: int, classes: bool) -> str | None:

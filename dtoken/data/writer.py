@@ -1,9 +1,9 @@
-"""Writing shards: values come in any portions and leave as full chunks, so that memory stays bounded."""
+"""Writing packs: values come in any portions and leave as full chunks, so that memory stays bounded."""
 
 import json
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import google_crc32c
 import numpy as np
@@ -25,7 +25,7 @@ class _ArrayWriter:
         self._folder = folder
         self._kind = kind
         self._limit = limit
-        self._chunk = np.empty(0, kind.dtype)  # grows to the limit: most arrays of many small nodes never need that
+        self._chunk = np.empty(0, kind.dtype)  # grows to the limit: small packs never need that
         self._filled = 0
         self._checksums: list[int] = []
 
@@ -74,25 +74,16 @@ def write_chunk(path: Path, chunk: NDArray[Any]) -> int:
 
 @lru_cache(4096)
 def _array_metadata(kind: ArrayKind, length: int, limit: int) -> bytes:
-    """The ``zarr.json`` of an array; many nodes have arrays of the same length."""
+    """The ``zarr.json`` of an array; many packs may have arrays of the same length."""
     array = StoredArray(Path(), np.dtype(kind.dtype), length, limit, np.empty(0, np.uint32))
     return encoded(array.metadata(ARRAY_ATTRIBUTES, kind.fill_value))
 
 
-class Shard(NamedTuple):
-    """How much a node has."""
+class PackWriter:
+    """Writes the rows of some nodes below ``packs/<p>``."""
 
-    rows: int
-    nonzeros: int
-    positives: int  # rows with a positive label
-    checksums: tuple[int, ...] = ()  # of all chunks, array by array
-
-
-class ShardWriter:
-    """Writes the rows of one node below ``nodes/<i>``."""
-
-    def __init__(self, root: Path, node: int, features: int, chunk_entries: int, chunk_rows: int) -> None:
-        self._folder = root / "nodes" / str(node)
+    def __init__(self, root: Path, pack: int, features: int, chunk_entries: int, chunk_rows: int) -> None:
+        self._folder = root / "packs" / str(pack)
         self._features = features
         (self._folder / "X").mkdir(parents=True)
         self._arrays = {
@@ -100,38 +91,43 @@ class ShardWriter:
             for name, kind in ARRAYS.items()
         }
         self._arrays["X/indptr"].append(np.zeros(1, np.int64))
-        self._written = Shard(0, 0, 0)
+        self._rows = self._entries = 0
 
     def append(self, block: RowBlock) -> None:
         """Add rows at the end."""
         self._arrays["X/data"].append(block.data)
         self._arrays["X/indices"].append(block.indices)
-        self._arrays["X/indptr"].append(block.indptr[1:] + self._written.nonzeros)
+        self._arrays["X/indptr"].append(block.indptr[1:] + self._entries)
         self._arrays["y"].append(block.y)
-        rows, nonzeros, positives, _ = self._written
-        positives += int(np.count_nonzero(block.y > 0))
-        self._written = Shard(rows + block.rows, nonzeros + len(block.data), positives)
+        self._rows, self._entries = self._rows + block.rows, self._entries + len(block.data)
 
-    def close(self) -> Shard:
-        """Write the last chunks and the metadata; return what was written."""
+    def close(self) -> list[int]:
+        """Write the last chunks and the metadata; the checksums of all chunks, array by array."""
         checksums = [checksum for array in self._arrays.values() for checksum in array.close()]
-        write_metadata(self._folder / "X", group(matrix_attributes(self._written.rows, self._features)))
+        write_metadata(self._folder / "X", group(matrix_attributes(self._rows, self._features)))
         write_metadata(self._folder, group({}))
-        return self._written._replace(checksums=tuple(checksums))
+        return checksums
 
 
 def write_root(root: Path, meta: Meta, checksums: Checksums) -> None:
-    """Write the list of checksums and the groups above the nodes; the root makes the folder a store, and comes last."""
-    (root / CHECKSUMS / "c").mkdir(parents=True)
-    write_chunk(root / CHECKSUMS / "c" / "0", checksums)
-    write_metadata(root / CHECKSUMS, list_metadata(checksums))
-    write_metadata(root / "nodes", group({}))
+    """Write the lists and the groups above the packs; the root makes the folder a store, and comes last."""
+    for name, values in root_lists(meta, checksums).items():
+        (root / name / "c").mkdir(parents=True)
+        write_chunk(root / name / "c" / "0", values)
+        write_metadata(root / name, list_metadata(values))
+    write_metadata(root / meta.folder, group({}))
     write_metadata(root, group(meta.attributes(checksums)))
 
 
-def list_metadata(checksums: Checksums) -> dict[str, Any]:
-    """The ``zarr.json`` of the list of checksums, a single chunk."""
-    return array_metadata(checksums.shape, checksums.shape, checksums.dtype, ARRAY_ATTRIBUTES, 0)
+def root_lists(meta: Meta, checksums: Checksums) -> dict[str, NDArray[Any]]:
+    """The arrays of the root, each of them a single chunk."""
+    return {CHECKSUMS: checksums, **meta.index()}
+
+
+def list_metadata(values: NDArray[Any]) -> dict[str, Any]:
+    """The ``zarr.json`` of an array of the root, a single chunk; counts are never negative."""
+    fill_value = 0 if values.dtype == np.uint32 else -1
+    return array_metadata(values.shape, values.shape, values.dtype, ARRAY_ATTRIBUTES, fill_value)
 
 
 def matrix_attributes(rows: int, features: int) -> dict[str, Any]:

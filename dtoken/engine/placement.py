@@ -32,7 +32,7 @@ class Placement(NamedTuple):
 
 
 def place(
-    topology: Topology, work: Sequence[int], threads: Sequence[int], machines: Sequence[str] | None = None
+    topology: Topology, work: NDArray[np.int64], threads: Sequence[int], machines: Sequence[str] | None = None
 ) -> Placement:
     """Thread and host of each node.
 

@@ -84,7 +84,7 @@ class Site(NamedTuple):
         return np.flatnonzero(self.host[self.thread] == self.me)
 
 
-def whole_site(work: Sequence[int], threads: int, token_start: NDArray[np.int64], local: bool = True) -> Site:
+def whole_site(work: NDArray[np.int64], threads: int, token_start: NDArray[np.int64], local: bool = True) -> Site:
     """All nodes are hosted here, in threads with about the same work.
 
     Without ``local`` steps no more nodes compute at a time than there are tokens. Further threads get no nodes, or

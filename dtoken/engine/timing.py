@@ -19,7 +19,7 @@ from dtoken.engine.rows.node_rows import readers
 from dtoken.engine.rows.row_cache import RowCache, Units, unit_rows
 from dtoken.errors import InputError
 from dtoken.problem.blocks import Blocks
-from dtoken.problem.shards import Shards
+from dtoken.problem.shards import Counts, Shards
 from dtoken.schedule.events import LOCAL, MOVE, NO_SAMPLE, NONE, VISIT, Events, no_events
 from dtoken.theory.local_work import Times, choose_p_comm
 
@@ -34,8 +34,8 @@ class _Some:
 
     shards: Shards
     nodes: tuple[int, ...]
-    node_rows: tuple[int, ...]
-    node_nonzeros: tuple[int, ...]
+    node_rows: Counts
+    node_nonzeros: Counts
     path: None = None
 
     @property
@@ -50,26 +50,27 @@ class _Some:
     def classes(self) -> bool:
         return self.shards.classes
 
-    def blocks(self, node: int) -> Iterator[RowBlock]:
-        return _first_rows(self.shards, self.nodes[node], self.node_rows[node])
+    def blocks(self, first: int, stop: int | None = None) -> Iterator[RowBlock]:
+        for node in range(first, first + 1 if stop is None else stop):
+            yield from _first_rows(self.shards, self.nodes[node], int(self.node_rows[node]))
 
     @property
     def share(self) -> float:
         """Of the non-zeros of these nodes."""
-        return sum(self.node_nonzeros) / sum(self.shards.node_nonzeros[node] for node in self.nodes)
+        return float(self.node_nonzeros.sum() / self.shards.node_nonzeros[list(self.nodes)].sum())
 
 
 def _some(shards: Shards, nodes: tuple[int, ...], sample: Blocks, entries: int | None) -> _Some:
     """So many rows of ``nodes`` as have about ``entries`` non-zeros each, but at least a sample; None: all."""
     rows, nonzeros = [], []
     for node in nodes:
-        all_rows, all_entries = shards.node_rows[node], shards.node_nonzeros[node]
+        all_rows, all_entries = int(shards.node_rows[node]), int(shards.node_nonzeros[node])
         share = 1.0 if entries is None else min(1.0, entries / all_entries)
         rows.append(min(all_rows, max(sample.rows, math.ceil(share * all_rows))))
         nonzeros.append(sum(len(block.data) for block in _first_rows(shards, node, rows[-1])))
         if nonzeros[-1] == 0:
             rows[-1], nonzeros[-1] = all_rows, all_entries
-    return _Some(shards, nodes, tuple(rows), tuple(nonzeros))
+    return _Some(shards, nodes, np.array(rows), np.array(nonzeros))
 
 
 def _first_rows(shards: Shards, node: int, rows: int) -> Iterator[RowBlock]:
@@ -147,7 +148,7 @@ def _read_seconds(experiment: Experiment, node: int) -> float:
     method, store = experiment.method, experiment.problem.shards
     if not isinstance(store, ShardStore):
         return 0.0
-    rows, nonzeros = store.node_rows[node], store.node_nonzeros[node]
+    rows, nonzeros = int(store.node_rows[node]), int(store.node_nonzeros[node])
     share = min(1.0, 2 * unit_rows(method) / rows)
     arguments = (method, readers(method))
     try:

@@ -17,7 +17,7 @@ from dtoken.data.rows import RowBlock, concatenate, cut
 from dtoken.errors import InputError
 from dtoken.problem.cache import cached
 from dtoken.problem.kernels import add_row, row_dot, squared_norms
-from dtoken.problem.shards import Shards, in_order
+from dtoken.problem.shards import BlockReader, Shards, in_order
 
 Vector = NDArray[np.float64]
 
@@ -41,40 +41,58 @@ class Blocks:
         if self.rows > MOST_ROWS:
             raise InputError(f"algorithm.block_rows={self.rows} is more than any node has; use at most {MOST_ROWS}")
 
-    def counts(self, rows: Iterable[int]) -> list[int]:
+    def counts(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
         """Blocks of nodes with so many rows each."""
-        return [-(-m // self.rows) for m in rows]
+        return -(-np.asarray(rows) // self.rows)
+
+    def first_rows(self, bounds: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The rows in which the blocks of nodes begin, given the first row of each node and the end of the last.
+
+        Examples
+        --------
+        >>> Blocks(4).first_rows(np.array([0, 10, 13]))
+        array([ 0,  4,  8, 10])
+        """
+        counts = self.counts(np.diff(bounds))
+        number = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)  # inside its node
+        return np.asarray(np.repeat(bounds[:-1], counts) + self.rows * number)
 
 
 SINGLE_ROWS = Blocks()
 
 
-def block_norms(shards: Shards, blocks: Blocks, threads: int = 1) -> list[Vector]:
-    """q_ij of all blocks of each node; 0 for blocks of empty rows.
+def block_norms(shards: Shards, blocks: Blocks, threads: int = 1) -> Vector:
+    """q_ij of all blocks, node after node; 0 for blocks of empty rows.
 
     Eigenvalues take some dozens of passes over the data, and are kept beside the store.
     """
+    reader = BlockReader(shards, 0)
 
     def compute() -> dict[str, Vector]:
-        return {"q": np.concatenate(list(in_order(lambda node: _node_norms(shards, node, blocks), shards.n, threads)))}
+        found = in_order(lambda group: _group_norms(reader, group, shards.d, blocks), reader.groups, threads)
+        return {"q": np.concatenate(list(found))}
 
-    counts = blocks.counts(shards.node_rows)
-    found = cached(shards.path, f"block_norms-{blocks.rows}", compute) if blocks.exact else compute()
-    return np.split(found["q"], np.cumsum(counts)[:-1])
+    return (cached(shards.path, f"block_norms-{blocks.rows}", compute) if blocks.exact else compute())["q"]
 
 
-def _node_norms(shards: Shards, node: int, blocks: Blocks) -> Vector:
-    found, dense = [], np.zeros(shards.d)
-    for part in _whole_blocks(shards.blocks(node), blocks.rows):
-        q = np.empty(blocks.counts([part.rows])[0])
-        if blocks.exact:
-            _eigenvalues(part.data, part.indices, part.indptr, blocks.rows, dense, q)
-        else:
-            of_rows = np.empty(part.rows)
-            squared_norms(part.data, part.indptr, of_rows)
-            q[:] = np.add.reduceat(of_rows, np.arange(0, part.rows, blocks.rows))
-        found.append(q)
+def _group_norms(reader: BlockReader, group: int, d: int, blocks: Blocks) -> Vector:
+    bounds, parts = reader.bounds(group), (block.rows for block in reader.blocks(group))
+    if len(bounds) > 2:  # of several nodes, which are small
+        return _norms(concatenate(list(parts)), bounds, d, blocks)
+    found = [_norms(part, np.array([0, part.rows]), d, blocks) for part in _whole_blocks(parts, blocks.rows)]
     return np.concatenate(found)
+
+
+def _norms(rows: RowBlock, bounds: NDArray[np.int64], d: int, blocks: Blocks) -> Vector:
+    """q_ij of the blocks of whole nodes, or of whole blocks of one."""
+    first = blocks.first_rows(bounds)
+    if blocks.exact:
+        q, ends = np.empty(len(first)), np.append(first, rows.rows)
+        largest_eigenvalues(rows.data, rows.indices, rows.indptr, ends, SETTLED, np.zeros(d), q)
+        return q * (1.0 + MARGIN)
+    of_rows = np.empty(rows.rows)
+    squared_norms(rows.data, rows.indptr, of_rows)
+    return np.asarray(np.add.reduceat(of_rows, first))
 
 
 def _whole_blocks(parts: Iterable[RowBlock], size: int) -> Iterator[RowBlock]:
@@ -92,18 +110,32 @@ def _whole_blocks(parts: Iterable[RowBlock], size: int) -> Iterator[RowBlock]:
 
 
 @compiled
-def _eigenvalues(
-    data: Vector, indices: NDArray[np.int32], indptr: NDArray[np.int64], size: int, dense: Vector, out: Vector
+def largest_eigenvalues(
+    data: Vector,
+    indices: NDArray[np.int32],
+    indptr: NDArray[np.int64],
+    bounds: NDArray[np.int64],
+    settled: float,
+    dense: Vector,
+    out: Vector,
 ) -> None:
-    """Write the largest eigenvalue of A A^T of every block to ``out``; ``dense`` has d zeros before and after."""
-    for block in range(len(out)):
-        first = block * size
-        out[block] = _largest(data, indices, indptr, first, min(first + size, len(indptr) - 1), dense)
+    """Write the largest eigenvalue of A A^T to ``out``, A the rows from each bound to the next.
+
+    It has converged when it changes by less than ``settled`` between two looks; ``dense`` has d zeros before and after.
+    """
+    for k in range(len(out)):
+        out[k] = _largest(data, indices, indptr, bounds[k], bounds[k + 1], settled, dense)
 
 
 @compiled
 def _largest(
-    data: Vector, indices: NDArray[np.int32], indptr: NDArray[np.int64], first: int, last: int, dense: Vector
+    data: Vector,
+    indices: NDArray[np.int32],
+    indptr: NDArray[np.int64],
+    first: int,
+    last: int,
+    settled: float,
+    dense: Vector,
 ) -> float:
     """By Lanczos' method from a fixed start, without BLAS: the same bits on every machine and thread."""
     size = last - first
@@ -128,12 +160,12 @@ def _largest(
         invariant = beta <= 1e-14 * abs(alpha)
         if invariant or step % CHECK == CHECK - 1:
             largest = _largest_of_tridiagonal(diagonal[: step + 1], beside[: step + 1])
-            if invariant or largest - below <= SETTLED * largest:
+            if invariant or largest - below <= settled * largest:
                 break
             below = largest
         for r in range(size):
             before[r], vector[r] = vector[r], image[r] / beta
-    return largest * (1.0 + MARGIN)
+    return largest
 
 
 @compiled

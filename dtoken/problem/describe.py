@@ -94,9 +94,9 @@ def describe(
         index_base=meta.index_base,
         classes=meta.classes,
         label_map=meta.label_map,
-        positive_share=sum(meta.node_positives) / meta.rows if meta.classes else None,
-        node_rows=list(meta.node_rows),
-        node_nonzeros=list(meta.node_nonzeros),
+        positive_share=int(meta.node_positives.sum()) / meta.rows if meta.classes else None,
+        node_rows=meta.node_rows.tolist(),
+        node_nonzeros=meta.node_nonzeros.tolist(),
         node_positive_share=_shares(store) if meta.classes else None,
         empty_rows=int(facts.empty.sum()),
         row_norm_min=float(np.sqrt(nonempty.min())) if len(nonempty) else 0.0,
@@ -112,7 +112,8 @@ def describe(
 
 
 def _shares(store: ShardStore) -> list[float]:
-    return [positive / rows for positive, rows in zip(store.meta.node_positives, store.node_rows, strict=True)]
+    shares: list[float] = (store.meta.node_positives / store.node_rows).tolist()
+    return shares
 
 
 def _disk_bytes(path: Path) -> int:

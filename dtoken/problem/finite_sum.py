@@ -6,8 +6,9 @@ with m_i the node's own number of rows. Empty rows count in m_i and add their co
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +19,7 @@ from dtoken.problem.losses import Loss
 from dtoken.problem.shards import BlockReader, Shards, in_order
 
 Vector = NDArray[np.float64]
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -38,15 +40,15 @@ class FiniteSum:
     memory
         Bytes of decoded shards kept between passes; the rest is read again at every pass.
     threads
-        Nodes evaluated at the same time; each needs a vector of d numbers.
+        Groups of nodes evaluated at the same time; each needs a vector of d numbers for every node of the group.
 
     Examples
     --------
     >>> from dtoken.data.rows import RowBlock
     >>> from dtoken.problem.losses import get_loss
     >>> class One:  # one node with the single row a = (2), y = 3
-    ...     n, d, node_rows, node_nonzeros, classes, path = 1, 1, (1,), (1,), False, None
-    ...     def blocks(self, node):
+    ...     n, d, node_rows, node_nonzeros, classes, path = 1, 1, np.ones(1, int), np.ones(1, int), False, None
+    ...     def blocks(self, first, stop):
     ...         yield RowBlock(np.array([2.0]), np.zeros(1, np.int32), np.array([0, 1]), np.array([3.0]))
     >>> problem = FiniteSum(One(), get_loss("squared"), sigma=0.5)
     >>> problem.objective(np.array([1.0]))  # (2 - 3)^2 / 2 + 0.5 / 2
@@ -86,84 +88,85 @@ class FiniteSum:
         """F(theta)."""
         theta = self._checked(theta)
 
-        def node_value(node: int) -> float:
-            total = np.zeros(2)
-            for block in self.reader.blocks(node):
-                kernels.add_values(self.loss.code, *block, theta, total)
-            return kernels.compensated(total) / self.shards.node_rows[node]
+        def values(group: int) -> Vector:
+            totals = self._zeros(group, 2)
+            for block in self.reader.blocks(group):
+                kernels.add_values(self.loss.code, *block.rows, block.nodes, theta, totals)
+            return self._means(group, totals)
 
-        return self._with_regulariser(list(in_order(node_value, self.n, self.threads)), theta)
+        return self._with_regulariser(list(self._over_groups(values)), theta)
 
     def gradient(self, theta: Vector) -> Vector:
         """Gradient of F at theta."""
         theta = self._checked(theta)
-        return self._sum(lambda node: self._node_gradient(node, theta)) + self.n * self.sigma * theta
+        return self._sum(lambda group: self._gradients(group, theta)) + self.n * self.sigma * theta
 
     def objective_and_gradient(self, theta: Vector) -> tuple[float, Vector]:
         """F(theta) and its gradient in one pass, with the bits of `objective` and `gradient`."""
-        theta = self._checked(theta)
+        theta, values = self._checked(theta), []
 
-        def node_terms(node: int) -> tuple[float, Vector]:
-            total, out = np.zeros(2), np.zeros(self.d)
-            for block in self.reader.blocks(node):
-                kernels.add_values_and_gradients(self.loss.code, *block, theta, total, out)
-            m = self.shards.node_rows[node]
-            return kernels.compensated(total) / m, np.divide(out, m, out=out)
+        def terms(group: int) -> tuple[Vector, Vector]:
+            totals, out = self._zeros(group, 2), self._zeros(group, self.d)
+            for block in self.reader.blocks(group):
+                kernels.add_values_and_gradients(self.loss.code, *block.rows, block.nodes, theta, totals, out)
+            return self._means(group, totals), out
 
-        values: list[float] = []
         gradient = np.zeros(self.d)
-        for node_value, node_gradient in in_order(node_terms, self.n, self.threads):
-            values.append(node_value)
-            gradient += node_gradient
+        for group, (of_nodes, out) in enumerate(self._over_groups(terms)):
+            values.append(of_nodes)
+            kernels.add_means(out, self._rows(group), gradient)
         return self._with_regulariser(values, theta), gradient + self.n * self.sigma * theta
 
-    def node_gradient(self, node: int, theta: Vector) -> Vector:
-        """Gradient at theta of a node's own term f_i + sigma/2 ||.||^2; they sum to `gradient`."""
+    def node_gradients(self, theta: Vector) -> Iterator[Vector]:
+        """Gradients at theta of the nodes' own terms f_i + sigma/2 ||.||^2, (nodes, d) of one group after the other."""
         theta = self._checked(theta)
-        return self._node_gradient(node, theta) + self.sigma * theta
+        for group, sums in enumerate(self._over_groups(lambda group: self._gradients(group, theta))):
+            yield sums / self._rows(group)[:, None] + self.sigma * theta
 
     def hessian_vector(self, theta: Vector, vector: Vector) -> Vector:
         """Hessian of F at theta times ``vector`` (for the smoothed hinge a generalised Hessian)."""
         theta, vector = self._checked(theta), self._checked(vector)
 
-        def node_product(node: int) -> Vector:
-            out = np.zeros(self.d)
-            for block in self.reader.blocks(node):
-                kernels.add_hessian_vector(self.loss.code, *block, theta, vector, out)
-            return np.divide(out, self.shards.node_rows[node], out=out)
+        def terms(group: int) -> Vector:
+            out = self._zeros(group, self.d)
+            for block in self.reader.blocks(group):
+                kernels.add_hessian_vector(self.loss.code, *block.rows, block.nodes, theta, vector, out)
+            return out
 
-        return self._sum(node_product) + self.n * self.sigma * vector
+        return self._sum(terms) + self.n * self.sigma * vector
 
     def hessian_diagonal(self, theta: Vector) -> Vector:
         """Diagonal of the Hessian of F at theta."""
         theta = self._checked(theta)
 
-        def node_diagonal(node: int) -> Vector:
-            out = np.zeros(self.d)
-            for block in self.reader.blocks(node):
-                kernels.add_hessian_diagonal(self.loss.code, *block, theta, out)
-            return np.divide(out, self.shards.node_rows[node], out=out)
+        def terms(group: int) -> Vector:
+            out = self._zeros(group, self.d)
+            for block in self.reader.blocks(group):
+                kernels.add_hessian_diagonal(self.loss.code, *block.rows, block.nodes, theta, out)
+            return out
 
-        return self._sum(node_diagonal) + self.n * self.sigma
+        return self._sum(terms) + self.n * self.sigma
 
-    def row_norms(self, node: int) -> Vector:
-        """q_ij = ||a_ij||^2 of the node's rows."""
-        q = np.zeros(self.shards.node_rows[node])
-        start = 0
-        for block in self.reader.blocks(node):
-            kernels.squared_norms(block.data, block.indptr, q[start : start + block.rows])
-            start += block.rows
+    def row_norms(self, group: int) -> Vector:
+        """q_ij = ||a_ij||^2 of the rows of a group of nodes (`BlockReader`)."""
+        q, start = np.zeros(self.reader.bounds(group)[-1]), 0
+        for rows, _, _ in self.reader.blocks(group):
+            kernels.squared_norms(rows.data, rows.indptr, q[start : start + rows.rows])
+            start += rows.rows
         return q
 
     def smoothness(self, node: int) -> Vector:
         """L_ij = c q_ij / m_i of the node's rows, c the curvature bound of the loss; 0 for empty rows."""
-        return self.loss.curvature * self.row_norms(node) / self.shards.node_rows[node]
+        group = int(np.searchsorted(self.reader.first, node, "right")) - 1
+        place = node - self.reader.nodes(group)[0]
+        own = slice(*self.reader.bounds(group)[place : place + 2])
+        return np.asarray(self.loss.curvature * self.row_norms(group)[own] / self.shards.node_rows[node])
 
     def check_labels(self) -> None:
         """Refuse labels that make no sense for the loss; a pass over them, where the loss minds."""
         least = self.loss.least_label
-        for node in range(self.n) if least is not None else ():
-            for block in self.reader.blocks(node):
+        for group in range(self.reader.groups) if least is not None else ():
+            for block, _, _ in self.reader.blocks(group):
                 if block.rows and block.y.min() < least:
                     raise InputError(
                         f"problem.loss={self.loss.name} needs labels of at least {least:g}, but one is "
@@ -173,30 +176,48 @@ class FiniteSum:
     def rows_above(self, theta: Vector, limit: float) -> int:
         """How many margins of ``theta`` are above ``limit``."""
 
-        def of_node(node: int) -> int:
+        def of_group(group: int) -> int:
             count = 0
-            for block in self.reader.blocks(node):
+            for block, _, _ in self.reader.blocks(group):
                 found = np.empty(block.rows)
                 kernels.margins(block.data, block.indices, block.indptr, theta, found)
                 count += int(np.count_nonzero(found > limit))
             return count
 
-        return sum(in_order(of_node, self.n, self.threads))
+        return sum(self._over_groups(of_group))
 
-    def _node_gradient(self, node: int, theta: Vector) -> Vector:
-        out = np.zeros(self.d)
-        for block in self.reader.blocks(node):
-            kernels.add_gradients(self.loss.code, *block, theta, out)
-        return np.divide(out, self.shards.node_rows[node], out=out)
+    def _gradients(self, group: int, theta: Vector) -> Vector:
+        """(nodes, d) the sums over the rows of each node of a group."""
+        out = self._zeros(group, self.d)
+        for block in self.reader.blocks(group):
+            kernels.add_gradients(self.loss.code, *block.rows, block.nodes, theta, out)
+        return out
 
-    def _sum(self, node_term: Callable[[int], Vector]) -> Vector:
+    def _over_groups(self, function: Callable[[int], T]) -> Iterator[T]:
+        return in_order(function, self.reader.groups, self.threads)
+
+    def _rows(self, group: int) -> NDArray[np.int64]:
+        """Rows of each node of a group."""
+        return np.diff(self.reader.bounds(group))
+
+    def _zeros(self, group: int, width: int) -> Vector:
+        first, stop = self.reader.nodes(group)
+        return np.zeros((stop - first, width))
+
+    def _means(self, group: int, totals: Vector) -> Vector:
+        """The compensated sums of the nodes of a group, divided by their rows."""
+        return np.asarray(kernels.compensated_sums(totals[:, None])[:, 0] / self._rows(group))
+
+    def _sum(self, terms: Callable[[int], Vector]) -> Vector:
+        """Add up the means of all nodes; ``terms`` gives the sums of a group."""
         total = np.zeros(self.d)
-        for term in in_order(node_term, self.n, self.threads):
-            total += term
+        for group, out in enumerate(self._over_groups(terms)):
+            kernels.add_means(out, self._rows(group), total)
         return total
 
-    def _with_regulariser(self, values: list[float], theta: Vector) -> float:
-        return math.fsum([*values, 0.5 * self.n * self.sigma * kernels.squared_norm(theta)])
+    def _with_regulariser(self, values: list[Vector], theta: Vector) -> float:
+        regulariser = 0.5 * self.n * self.sigma * kernels.squared_norm(theta)
+        return math.fsum([*np.concatenate(values).tolist(), regulariser])
 
     def _checked(self, theta: Vector) -> Vector:
         if np.shape(theta) != (self.d,):
@@ -221,6 +242,6 @@ def _validate(problem: FiniteSum) -> None:
         raise InputError(f"memory={problem.memory} bytes is negative; use 0 to read everything at every pass")
     if problem.threads < 1:
         raise InputError(f"threads={problem.threads} cannot do any work; use threads>=1")
-    for node, rows in enumerate(shards.node_rows):
-        if rows < 1:
-            raise InputError(f"node {node} of {where} has no rows; use fewer nodes or another partition")
+    if np.min(shards.node_rows) < 1:
+        node = int(np.argmin(shards.node_rows))
+        raise InputError(f"node {node} of {where} has no rows; use fewer nodes or another partition")

@@ -44,7 +44,9 @@ class HeldOut:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "reader", BlockReader(self.shards, self.memory))
-        raw = np.concatenate([block.y for node in range(self.shards.n) for block in self.reader.blocks(node)])
+        raw = np.concatenate(
+            [block.rows.y for group in range(self.reader.groups) for block in self.reader.blocks(group)]
+        )
         object.__setattr__(self, "labels", raw if self.classes is None else _signs(raw, self.classes))
 
     def measure(self, theta: Vector) -> dict[str, float]:
@@ -63,11 +65,10 @@ class HeldOut:
         weights[: len(theta)] = theta
         if self.constant is not None:
             weights[len(theta) - 1], intercept = 0.0, self.constant * float(theta[-1])
-        found, row = np.empty(len(self.labels)), 0
-        for node in range(self.shards.n):
-            for block in self.reader.blocks(node):
-                kernels.margins(block.data, block.indices, block.indptr, weights, found[row : row + block.rows])
-                row += block.rows
+        found = np.empty(len(self.labels))
+        for group in range(self.reader.groups):
+            for rows, _, row in self.reader.blocks(group):
+                kernels.margins(rows.data, rows.indices, rows.indptr, weights, found[row : row + rows.rows])
         return found + intercept
 
 

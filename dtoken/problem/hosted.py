@@ -1,16 +1,18 @@
 """The rows of the nodes that one process hosts, as flat arrays that compiled steps index."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from dtoken.compiled import compiled
+from dtoken.data.ranges import joined
+from dtoken.data.rows import RowBlock, select
 from dtoken.problem.blocks import SINGLE_ROWS, Blocks, block_norms
 from dtoken.problem.kernels import add_compensated, add_row, compensated, row_dot, squared_norms
 from dtoken.problem.losses import Loss, derivative, value
-from dtoken.problem.shards import Shards
+from dtoken.problem.shards import GROUP, Shards
 
 
 class HostedRows(NamedTuple):
@@ -57,29 +59,63 @@ class HostedRows(NamedTuple):
     block: int
 
 
-def host(shards: Shards, nodes: Sequence[int], loss: Loss, blocks: Blocks = SINGLE_ROWS) -> HostedRows:
-    """Read the shards of ``nodes`` into one set of arrays."""
-    rows = [shards.node_rows[node] for node in nodes]
-    entries = [shards.node_nonzeros[node] for node in nodes]
-    first, last_entry = np.cumsum([0, *rows]), sum(entries)
-    data, indices = np.empty(last_entry), np.empty(last_entry, np.uint32)
+def host(shards: Shards, nodes: ArrayLike, loss: Loss, blocks: Blocks = SINGLE_ROWS) -> HostedRows:
+    """Read the shards of ``nodes``, in increasing order, into one set of arrays."""
+    numbers = np.asarray(nodes, np.int64)
+    rows, entries = np.asarray(shards.node_rows)[numbers], np.asarray(shards.node_nonzeros)[numbers]
+    first = np.concatenate([[0], np.cumsum(rows)])
+    data, indices = np.empty(entries.sum()), np.empty(entries.sum(), np.uint32)
     start, y, q = np.zeros(first[-1] + 1, np.int64), np.empty(first[-1]), np.empty(first[-1])
     row = entry = 0
-    for node in nodes:
-        for block in shards.blocks(node):
-            size, stop = len(block.data), row + block.rows
-            data[entry : entry + size] = block.data
-            indices[entry : entry + size] = block.indices
-            start[row + 1 : stop + 1] = block.indptr[1:] + entry
-            y[row:stop] = block.y
-            squared_norms(block.data, block.indptr, q[row:stop])
-            row, entry = stop, entry + size
+    for block in (block for _, found in hosted_groups(shards, numbers) for block in found):
+        size, stop = len(block.data), row + block.rows
+        data[entry : entry + size] = block.data
+        indices[entry : entry + size] = block.indices
+        start[row + 1 : stop + 1] = block.indptr[1:] + entry
+        y[row:stop] = block.y
+        squared_norms(block.data, block.indptr, q[row:stop])
+        row, entry = stop, entry + size
     if blocks.rows > 1:
-        q[:], norms = 0.0, block_norms(shards, blocks)
-        for i, node in enumerate(nodes):
-            q[first[i] : first[i + 1] : blocks.rows] = norms[node]
-    w, code, c = 1.0 / np.array(rows), loss.code, loss.curvature
+        place_block_norms(shards, numbers, blocks, first, q)
+    w, code, c = 1.0 / rows, loss.code, loss.curvature
     return HostedRows(data, indices, start[:-1], start[1:], y, q, first, w, shards.d, code, c, blocks.rows)
+
+
+def hosted_groups(shards: Shards, nodes: NDArray[np.int64]) -> Iterator[tuple[int, Iterator[RowBlock]]]:
+    """The rows of some nodes, in increasing order: how many nodes, and their blocks, of bounded size, again and again.
+
+    Nodes that are near each other are read at once, with what lies between them.
+    """
+    near = np.append(joined(np.maximum(shards.node_nonzeros, 1), GROUP), shards.n)
+    bounds = np.searchsorted(nodes, near)
+    for group in np.flatnonzero(np.diff(bounds)).tolist():
+        own = nodes[bounds[group] : bounds[group + 1]]
+        yield len(own), _blocks_of(shards, own)
+
+
+def _blocks_of(shards: Shards, nodes: NDArray[np.int64]) -> Iterator[RowBlock]:
+    low, high, row = int(nodes[0]), int(nodes[-1]) + 1, 0
+    hosted = np.zeros(high - low, np.bool_)
+    hosted[nodes - low] = True
+    wanted = np.repeat(hosted, np.asarray(shards.node_rows)[low:high])
+    for block in shards.blocks(low, high):
+        mine = wanted[row : row + block.rows]
+        row += block.rows
+        if mine.all():
+            yield block
+        elif mine.any():
+            yield select(block, np.flatnonzero(mine))
+
+
+def place_block_norms(
+    shards: Shards, nodes: NDArray[np.int64], blocks: Blocks, first: NDArray[np.int64], q: NDArray[np.float64]
+) -> None:
+    """Write the q_ij of the blocks of some nodes to their first rows, and 0 to the others."""
+    of_all, counts = block_norms(shards, blocks), blocks.counts(shards.node_rows)
+    hosted = np.zeros(shards.n, np.bool_)
+    hosted[nodes] = True
+    q[:] = 0.0
+    q[blocks.first_rows(first)] = of_all[np.repeat(hosted, counts)]
 
 
 def sizes_only(hosted: int, rows: int, features: int) -> HostedRows:

@@ -1,20 +1,23 @@
 """Compiled loops over the rows of one CSR block: margins, gradients, Hessian products, row norms.
 
-Each kernel adds to what the caller passes, row by row, so that a shard gives the same bits in one block or in
-many. Losses are unweighted here (see `losses`); the caller divides by the node's number of rows. Loops over the entries
-of a row run over slices: they count from zero, so that compiled code need not ask at each entry whether its index is
-negative, which costs a quarter of the time.
+A block may hold rows of several nodes, and ``nodes`` says of which. Each kernel adds to what the caller passes for that
+node, row by row, so that a node gives the same bits in one block or in many, alone or beside others. Losses are
+unweighted here (see `losses`); the caller divides by the node's number of rows. Loops over the entries of a row run
+over slices: they count from zero, so that compiled code need not ask at each entry whether its index is negative, which
+costs a quarter of the time.
 """
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dtoken.compiled import compiled
+from dtoken.data.ranges import pairwise_sum
 from dtoken.problem.losses import derivative, second, value
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int32] | NDArray[np.uint32]
 Offsets = NDArray[np.int64]
+Places = NDArray[np.int32]
 
 MOST_PARTS = 48  # doubles whose digits do not overlap: their exponents span 2,098 digits, 53 each
 
@@ -67,21 +70,22 @@ def compensated(total: Floats) -> float:
 
 @compiled
 def add_values(
-    code: int, data: Floats, indices: Integers, indptr: Offsets, y: Floats, theta: Floats, total: Floats
+    code: int, data: Floats, indices: Integers, indptr: Offsets, y: Floats, nodes: Places, theta: Floats, totals: Floats
 ) -> None:
-    """Add phi_j(a_j^T theta) of every row to the compensated pair ``total``."""
+    """Add phi_j(a_j^T theta) of every row to the compensated pair of its node, ``totals`` (nodes, 2)."""
     for j in range(len(y)):
-        add_compensated(total, value(code, row_dot(data, indices, indptr[j], indptr[j + 1], theta), y[j]))
+        t = row_dot(data, indices, indptr[j], indptr[j + 1], theta)
+        add_compensated(totals[nodes[j]], value(code, t, y[j]))
 
 
 @compiled
 def add_gradients(
-    code: int, data: Floats, indices: Integers, indptr: Offsets, y: Floats, theta: Floats, out: Floats
+    code: int, data: Floats, indices: Integers, indptr: Offsets, y: Floats, nodes: Places, theta: Floats, out: Floats
 ) -> None:
-    """Add phi_j'(a_j^T theta) a_j of every row to ``out``."""
+    """Add phi_j'(a_j^T theta) a_j of every row to the vector of its node, ``out`` (nodes, d)."""
     for j in range(len(y)):
         t = row_dot(data, indices, indptr[j], indptr[j + 1], theta)
-        add_row(data, indices, indptr[j], indptr[j + 1], derivative(code, t, y[j]), out)
+        add_row(data, indices, indptr[j], indptr[j + 1], derivative(code, t, y[j]), out[nodes[j]])
 
 
 @compiled
@@ -91,15 +95,16 @@ def add_values_and_gradients(
     indices: Integers,
     indptr: Offsets,
     y: Floats,
+    nodes: Places,
     theta: Floats,
-    total: Floats,
+    totals: Floats,
     out: Floats,
 ) -> None:
     """`add_values` and `add_gradients` in one pass, with the same bits."""
     for j in range(len(y)):
         t = row_dot(data, indices, indptr[j], indptr[j + 1], theta)
-        add_compensated(total, value(code, t, y[j]))
-        add_row(data, indices, indptr[j], indptr[j + 1], derivative(code, t, y[j]), out)
+        add_compensated(totals[nodes[j]], value(code, t, y[j]))
+        add_row(data, indices, indptr[j], indptr[j + 1], derivative(code, t, y[j]), out[nodes[j]])
 
 
 @compiled
@@ -109,11 +114,12 @@ def add_hessian_vector(
     indices: Integers,
     indptr: Offsets,
     y: Floats,
+    nodes: Places,
     theta: Floats,
     vector: Floats,
     out: Floats,
 ) -> None:
-    """Add phi_j''(a_j^T theta) (a_j^T vector) a_j of every row to ``out``.
+    """Add phi_j''(a_j^T theta) (a_j^T vector) a_j of every row to the vector of its node.
 
     The margins are computed again rather than kept: the row is in cache then; no array grows with the rows.
     """
@@ -121,18 +127,35 @@ def add_hessian_vector(
         curvature = second(code, row_dot(data, indices, indptr[j], indptr[j + 1], theta), y[j])
         if curvature != 0.0:
             factor = curvature * row_dot(data, indices, indptr[j], indptr[j + 1], vector)
-            add_row(data, indices, indptr[j], indptr[j + 1], factor, out)
+            add_row(data, indices, indptr[j], indptr[j + 1], factor, out[nodes[j]])
 
 
 @compiled
 def add_hessian_diagonal(
-    code: int, data: Floats, indices: Integers, indptr: Offsets, y: Floats, theta: Floats, out: Floats
+    code: int, data: Floats, indices: Integers, indptr: Offsets, y: Floats, nodes: Places, theta: Floats, out: Floats
 ) -> None:
-    """Add the diagonal of phi_j''(a_j^T theta) a_j a_j^T of every row to ``out``."""
+    """Add the diagonal of phi_j''(a_j^T theta) a_j a_j^T of every row to the vector of its node."""
     for j in range(len(y)):
-        curvature = second(code, row_dot(data, indices, indptr[j], indptr[j + 1], theta), y[j])
+        curvature, own = second(code, row_dot(data, indices, indptr[j], indptr[j + 1], theta), y[j]), out[nodes[j]]
         for k in range(indptr[j], indptr[j + 1]):
-            out[indices[k]] += curvature * data[k] * data[k]
+            own[indices[k]] += curvature * data[k] * data[k]
+
+
+@compiled
+def add_means(terms: Floats, rows: Offsets, total: Floats) -> None:
+    """Add the vector of every node, divided by its number of rows, to ``total``, node after node."""
+    for i in range(len(terms)):
+        for s in range(len(total)):
+            total[s] += terms[i, s] / rows[i]
+
+
+@compiled
+def add_gram(data: Floats, indices: Integers, indptr: Offsets, nodes: Places, out: Floats) -> None:
+    """Add a_j a_j^T of every row to the matrix of its node, ``out`` (nodes, d, d)."""
+    for j in range(len(nodes)):
+        own = out[nodes[j]]
+        for k in range(indptr[j], indptr[j + 1]):
+            add_row(data, indices, indptr[j], indptr[j + 1], data[k], own[indices[k]])
 
 
 @compiled
@@ -192,13 +215,21 @@ def margins(data: Floats, indices: Integers, indptr: Offsets, theta: Floats, out
 
 @compiled
 def add_slopes(
-    code: int, data: Floats, indices: Integers, indptr: Offsets, y: Floats, z: Floats, total: Floats, out: Floats
+    code: int,
+    data: Floats,
+    indices: Integers,
+    indptr: Offsets,
+    y: Floats,
+    nodes: Places,
+    z: Floats,
+    totals: Floats,
+    out: Floats,
 ) -> None:
-    """Add g_j a_j of every row to ``out``, g_j = phi_j'(z_j), and phi_j*(g_j) = z_j g_j - phi_j(z_j) to ``total``."""
+    """Add g_j a_j, g_j = phi_j'(z_j), and phi_j*(g_j) = z_j g_j - phi_j(z_j) of every row to ``out`` and ``totals``."""
     for j in range(len(y)):
         slope = derivative(code, z[j], y[j])
-        add_row(data, indices, indptr[j], indptr[j + 1], slope, out)
-        add_compensated(total, z[j] * slope - value(code, z[j], y[j]))
+        add_row(data, indices, indptr[j], indptr[j + 1], slope, out[nodes[j]])
+        add_compensated(totals[nodes[j]], z[j] * slope - value(code, z[j], y[j]))
 
 
 @compiled
@@ -224,3 +255,24 @@ def exact_parts(values: Floats) -> Floats:
                 parts[part, k] = 0.0
             used[k] = kept + 1
     return parts
+
+
+@compiled
+def node_statistics(q: Floats, first: Offsets, out: Floats) -> None:
+    """Write of the rows of every node: how many are 0; the least, mean, largest and sum of the others; 0 if none is.
+
+    ``first`` (nodes + 1,) are the bounds of the nodes, ``out`` is (5, nodes).
+    """
+    used = np.empty(len(q))
+    for i in range(len(first) - 1):
+        count = 0
+        for r in range(first[i], first[i + 1]):
+            if q[r] > 0:
+                used[count] = q[r]
+                count += 1
+        out[:, i] = 0.0
+        out[0, i] = first[i + 1] - first[i] - count
+        if count:
+            out[1, i], out[3, i] = used[:count].min(), used[:count].max()
+            out[4, i] = pairwise_sum(used, 0, count)
+            out[2, i] = out[4, i] / count

@@ -48,8 +48,8 @@ def optimum(problem: FiniteSum, *, cache: bool = True) -> Optimum:
     >>> from dtoken.data.rows import RowBlock
     >>> from dtoken.problem.losses import get_loss
     >>> class One:  # (2 theta - 3)^2 / 2 + theta^2 / 4
-    ...     n, d, node_rows, node_nonzeros, classes, path = 1, 1, (1,), (1,), False, None
-    ...     def blocks(self, node):
+    ...     n, d, node_rows, node_nonzeros, classes, path = 1, 1, np.ones(1, int), np.ones(1, int), False, None
+    ...     def blocks(self, first, stop):
     ...         yield RowBlock(np.array([2.0]), np.zeros(1, np.int32), np.array([0, 1]), np.array([3.0]))
     >>> found = optimum(FiniteSum(One(), get_loss("squared"), sigma=0.5))
     >>> abs(found.theta[0] - 6 / 4.5) < 1e-15

@@ -5,22 +5,25 @@ whole node, lambda_max((c / m_i) sum_j a_ij a_ij^T), which is at most that sum a
 """
 
 import inspect
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse.linalg import ArpackError, LinearOperator, eigsh
 
-from dtoken.data.rows import RowBlock
+from dtoken.data.ranges import range_sums
+from dtoken.data.rows import RowBlock, concatenate
 from dtoken.errors import RunError
 from dtoken.problem import kernels
+from dtoken.problem.blocks import largest_eigenvalues
 from dtoken.problem.cache import cached
 from dtoken.problem.finite_sum import FiniteSum, Vector
-from dtoken.problem.shards import in_order
+from dtoken.problem.shards import BlockReader, in_order
 
 DENSE_FEATURES = 16  # up to here the whole matrix takes fewer passes than a Krylov method
 TOLERANCE = 1e-12  # of the eigenvalue, relative
+SETTLED = 1e-14  # the same, as Lanczos' method has it: the change between two looks
 POWER_STEPS = 100_000
 
 # Restarts inside ARPACK draw random vectors; the seed keeps the last bits equal from run to run.
@@ -46,8 +49,8 @@ def row_facts(problem: FiniteSum, *, cache: bool = True) -> RowFacts:
     --------
     >>> from dtoken.problem.losses import get_loss
     >>> class One:  # the rows (3, 4) and (0, 0)
-    ...     n, d, node_rows, node_nonzeros, classes, path = 1, 2, (2,), (2,), True, None
-    ...     def blocks(self, node):
+    ...     n, d, node_rows, node_nonzeros, classes, path = 1, 2, np.array([2]), np.array([2]), True, None
+    ...     def blocks(self, first, stop):
     ...         indices, indptr = np.arange(2, dtype=np.int32), np.array([0, 2, 2])
     ...         yield RowBlock(np.array([3.0, 4.0]), indices, indptr, np.array([1.0, -1.0]))
     >>> problem = FiniteSum(One(), get_loss("logistic"), sigma=1.0)
@@ -58,15 +61,16 @@ def row_facts(problem: FiniteSum, *, cache: bool = True) -> RowFacts:
     (array([3.125]), array([3.125]), array([3.125]))
     """
 
-    def of_node(node: int) -> tuple[int, float, float, float, float]:
-        q = problem.row_norms(node)
-        used = q[q > 0]
-        if len(used) == 0:
-            return len(q), 0.0, 0.0, 0.0, 0.0
-        return len(q) - len(used), used.min(), used.mean(), used.max(), used.sum()
+    reader = problem.reader
+
+    def of_group(group: int) -> Vector:
+        bounds = reader.bounds(group)
+        out = np.empty((5, len(bounds) - 1))
+        kernels.node_statistics(problem.row_norms(group), bounds, out)
+        return out
 
     def compute() -> dict[str, Vector]:
-        return {"statistics": np.array(list(in_order(of_node, problem.n, problem.threads)), np.float64).T}
+        return {"statistics": np.concatenate(list(in_order(of_group, reader.groups, problem.threads)), axis=1)}
 
     shards = problem.shards
     empty, *statistics = cached(shards.path if cache else None, "rows", compute)["statistics"]
@@ -86,20 +90,65 @@ def max_smoothness(problem: FiniteSum, facts: RowFacts | None = None) -> Vector:
     return problem.loss.curvature * facts.q_max / facts.rows
 
 
+def sum_over_rows(problem: FiniteSum, function: Callable[[Vector], Vector]) -> Vector:
+    """The sum of what ``function`` makes of every L_ij that is not 0, for each node; a pass over the data."""
+    reader = problem.reader
+
+    def of_group(group: int) -> Vector:
+        bounds, q = reader.bounds(group), problem.row_norms(group)
+        m, node = np.diff(bounds), np.repeat(np.arange(len(bounds) - 1), np.diff(bounds))
+        used = q > 0
+        first = np.concatenate([[0], np.cumsum(np.bincount(node[used], minlength=len(m)))])
+        return range_sums(function((problem.loss.curvature * q / m[node])[used]), first)
+
+    return np.concatenate(list(in_order(of_group, reader.groups, problem.threads)))
+
+
 def batch_smoothness(problem: FiniteSum, *, cache: bool = True) -> Vector:
     """lambda_max((c / m_i) sum_j a_ij a_ij^T) of every node, to about twelve digits (see `row_facts`).
 
-    One node at a time; a shard of up to ``problem.memory`` bytes is held while its eigenvalue is computed.
+    Of large nodes one at a time; a shard of up to ``problem.memory`` bytes is held while its eigenvalue is computed.
     """
 
     def compute() -> dict[str, Vector]:
+        of_groups = _by_matrices(problem) if problem.d <= DENSE_FEATURES else _by_krylov_spaces(problem)
         scale = problem.loss.curvature / np.array(problem.shards.node_rows, dtype=np.float64)
-        return {"L": scale * [largest_eigenvalue(problem, node) for node in range(problem.n)]}
+        return {"L": scale * np.concatenate(list(of_groups))}
 
     if not cache:
         return compute()["L"]
     name = f"batch_smoothness-{problem.loss.key}"
     return cached(problem.shards.path, name, compute)["L"]
+
+
+def _by_matrices(problem: FiniteSum) -> Iterator[Vector]:
+    """lambda_max(A_i^T A_i) of the nodes of each group, from the matrices themselves."""
+    d = problem.d
+    reader = BlockReader(problem.shards, 0, d * d)
+
+    def of_group(group: int) -> Vector:
+        first, stop = reader.nodes(group)
+        gram = np.zeros((stop - first, d, d))
+        for rows, nodes, _ in reader.blocks(group):
+            kernels.add_gram(rows.data, rows.indices, rows.indptr, nodes, gram)
+        return np.asarray(np.linalg.eigvalsh(0.5 * (gram + gram.transpose(0, 2, 1)))[:, -1])
+
+    return in_order(of_group, reader.groups, problem.threads)
+
+
+def _by_krylov_spaces(problem: FiniteSum) -> Iterator[Vector]:
+    """The same where d is larger: in compiled code where many nodes are in a group, else in passes over one node."""
+
+    def of_group(group: int) -> Vector:
+        first, stop = problem.reader.nodes(group)
+        if stop - first == 1:
+            return np.array([largest_eigenvalue(problem, first)])
+        rows, out = concatenate([block.rows for block in problem.reader.blocks(group)]), np.empty(stop - first)
+        bounds = problem.reader.bounds(group)
+        largest_eigenvalues(rows.data, rows.indices, rows.indptr, bounds, SETTLED, np.zeros(problem.d), out)
+        return out
+
+    return in_order(of_group, problem.reader.groups, problem.threads)
 
 
 def largest_eigenvalue(problem: FiniteSum, node: int) -> float:
@@ -110,9 +159,6 @@ def largest_eigenvalue(problem: FiniteSum, node: int) -> float:
     def product(vector: Vector) -> Vector:
         return _gram_vector(blocks(), vector)
 
-    if d <= DENSE_FEATURES:
-        gram = np.array([product(unit) for unit in np.eye(d)])
-        return float(np.linalg.eigvalsh(0.5 * (gram + gram.T))[-1])
     start = np.random.default_rng(0).standard_normal(d)
     if not product(start).any():
         return 0.0  # only empty rows; Krylov methods refuse the zero matrix

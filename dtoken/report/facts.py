@@ -90,7 +90,7 @@ def partitions(sweep: Sweep) -> list[Drawing]:
             text = f"{size}, {facts['nodes']} nodes. The store is not there any more: no rows of single nodes."
             found.append(Drawing(str(source), None, text))
             continue
-        rows, positives = meta.node_rows, meta.node_positives if meta.classes else None
+        rows, positives = meta.node_rows.tolist(), meta.node_positives.tolist() if meta.classes else None
         kind = meta.partition.get("kind", "")
         spread = f"{min(rows):,}" if min(rows) == max(rows) else f"{min(rows):,} to {max(rows):,}"
         text = f"{size}; {kind} over {facts['nodes']} nodes with {spread} rows each"

@@ -1,7 +1,7 @@
 """Replaying an event log: the same events, and with the same settings the same bits."""
 
 import json
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -94,7 +94,7 @@ def _follow(
             source[event] = positions[other[event]]
 
 
-def open_log(path: Path, law: Law, rows: Sequence[int], kinds: Collection[int], block_rows: int | None) -> Replayed:
+def open_log(path: Path, law: Law, rows: NDArray[np.int64], kinds: Collection[int], block_rows: int | None) -> Replayed:
     """Open a log, or say why it does not fit.
 
     Parameters

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dtoken.compiled import compiled
+from dtoken.data.ranges import range_sums
 from dtoken.schedule.events import GIVEN, NO_SAMPLE
 
 
@@ -26,31 +27,46 @@ def no_samples(hosted: int) -> Samples:
     return Samples(np.zeros(hosted + 1, np.int64), np.empty(0, np.int32), np.empty(0), np.empty(0, np.int32))
 
 
-def uniform_samples(counted: list[NDArray[np.int32]]) -> Samples:
-    """Each node draws uniformly from its own list of samples."""
-    return Samples(_bounds(counted), np.concatenate(counted), np.empty(0), np.empty(0, np.int32))
+def uniform_samples(first: NDArray[np.int64], kept: NDArray[np.int32]) -> Samples:
+    """Each node draws uniformly from its own samples."""
+    return Samples(first, kept, np.empty(0), np.empty(0, np.int32))
 
 
-def weighted_samples(counted: list[NDArray[np.int32]], weights: list[NDArray[np.float64]]) -> Samples:
-    """Each node draws from its list with probabilities proportional to its weights."""
-    tables = [_alias_table(w * (len(w) / w.sum()) if len(w) else w) for w in weights]
-    accept = np.concatenate([table[0] for table in tables])
-    alias = np.concatenate([table[1] for table in tables])
-    return Samples(_bounds(counted), np.concatenate(counted), accept, alias)
-
-
-def _bounds(counted: list[NDArray[np.int32]]) -> NDArray[np.int64]:
-    return np.cumsum([0] + [len(samples) for samples in counted])
+def weighted_samples(first: NDArray[np.int64], kept: NDArray[np.int32], weights: NDArray[np.float64]) -> Samples:
+    """Each node draws from its samples with probabilities proportional to their weights."""
+    counts = np.diff(first)
+    factor = counts / np.where(counts > 0, range_sums(weights, first), 1.0)
+    accept, alias = np.empty(len(kept)), np.empty(len(kept), np.int32)
+    _alias_tables(first, weights, factor, accept, alias)
+    return Samples(first, kept, accept, alias)
 
 
 @compiled
-def _alias_table(scaled: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.int32]]:
-    """Walker's table for weights whose mean is 1, by Vose's method."""
-    size = len(scaled)
-    accept = scaled.copy()
-    alias = np.empty(size, np.int32)
-    small = np.empty(size, np.int32)
-    large = np.empty(size, np.int32)
+def _alias_tables(
+    first: NDArray[np.int64],
+    weights: NDArray[np.float64],
+    factor: NDArray[np.float64],
+    accept: NDArray[np.float64],
+    alias: NDArray[np.int32],
+) -> None:
+    """Make the table of each node from its weights, whose mean becomes 1 by the factor."""
+    most = 0
+    for node in range(len(factor)):
+        most = max(most, first[node + 1] - first[node])
+    small, large = np.empty(most, np.int32), np.empty(most, np.int32)
+    for node in range(len(factor)):
+        start, stop = first[node], first[node + 1]
+        for k in range(start, stop):
+            accept[k] = weights[k] * factor[node]
+        _alias_table(accept[start:stop], alias[start:stop], small, large)
+
+
+@compiled
+def _alias_table(
+    accept: NDArray[np.float64], alias: NDArray[np.int32], small: NDArray[np.int32], large: NDArray[np.int32]
+) -> None:
+    """Walker's table for weights whose mean is 1, by Vose's method; ``small`` and ``large`` are scratch."""
+    size = len(accept)
     smalls = larges = 0
     for slot in range(size):
         alias[slot] = slot
@@ -73,7 +89,6 @@ def _alias_table(scaled: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDAr
         accept[slot] = 1.0
     for slot in large[:larges]:
         accept[slot] = 1.0
-    return accept, alias
 
 
 def share(samples: Samples, node: int, sample: int) -> float:
@@ -81,7 +96,7 @@ def share(samples: Samples, node: int, sample: int) -> float:
 
     Examples
     --------
-    >>> two = weighted_samples([np.array([0, 4], np.int32)], [np.array([3.0, 1.0])])
+    >>> two = weighted_samples(np.array([0, 2]), np.array([0, 4], np.int32), np.array([3.0, 1.0]))
     >>> share(two, 0, 4)
     0.25
     """

@@ -4,8 +4,6 @@ import math
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from dtoken.engine.bounds import Bounds, Costs, bounds
 from dtoken.engine.placement import place
 from dtoken.engine.settings import DaskSettings
@@ -95,7 +93,7 @@ def foresee(prepared: Prepared) -> list[tuple[str, str]]:
     workers = min(asked, store.n)
     threads = settings.engine.threads or getattr(cluster, "cores", None) or getattr(cluster, "threads", None) or 1
     times = measure_times(experiment, 1, reads=False, entries=ENTRIES)
-    _, tokens = experiment.method.states(experiment.constants, sizes_only(store.n, sum(store.node_rows), store.d))
+    _, tokens = experiment.method.states(experiment.constants, sizes_only(store.n, int(store.node_rows.sum()), store.d))
     bits = 8 * sum(array[:1].nbytes for array in tokens)
     host = place(experiment.walk.topology, store.node_nonzeros, [1] * min(workers, store.n)).hosts
     events = next(iter(experiment.schedule.segments(experiment.start)))[0].between(0, SAMPLE)
@@ -104,7 +102,7 @@ def foresee(prepared: Prepared) -> list[tuple[str, str]]:
     for way in ONE_MACHINE if cluster.kind == "local" or workers == 1 else MACHINES:
         sending = bits / (1e9 * way.gigabits)
         costs = Costs(times.local, times.visit, sending + way.delay, sending)
-        least = bounds(events, host, experiment.start.positions, costs, np.array(store.node_nonzeros), threads)
+        least = bounds(events, host, experiment.start.positions, costs, store.node_nonzeros, threads)
         lines.append((way.name, _allowed(least, events.size, layout)))
     return lines
 

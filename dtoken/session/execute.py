@@ -7,8 +7,6 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from dtoken.config.settings import Settings
 from dtoken.data.files import writing
 from dtoken.engine.loop.engine import Engine
@@ -237,7 +235,7 @@ def _watch(
             "block_rows": experiment.method.blocks.rows,
             "data": prepared.store.path.name,
         }
-        resolve = samples_of(engine.samples(), np.cumsum([0, *prepared.store.node_rows]))
+        resolve = samples_of(engine.samples(), prepared.store.meta.first_row)
         log = LogWriter(directory, facts, resolve, experiment.law.continuized)
 
     def begun(events: int, records: list[Record]) -> None:

@@ -53,7 +53,7 @@ def _engine(prepared: Prepared) -> str:
 
 def _data(prepared: Prepared) -> str:
     meta = prepared.store.meta
-    fewest, most = min(meta.node_rows), max(meta.node_rows)
+    fewest, most = meta.node_rows.min(), meta.node_rows.max()
     rows = f"{fewest:,}" if fewest == most else f"{fewest:,} to {most:,}"
     size = f"{meta.rows:,} x {meta.d:,}  {count(meta.nonzeros)} non-zeros  {meta.n} nodes x {rows} rows"
     return f"{prepared.settings.source.name}  {size}" + ("  (cached)" if prepared.found else "")

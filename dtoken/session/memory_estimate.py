@@ -1,11 +1,11 @@
 """How much memory a run will need, before any of its data are read."""
 
 import math
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import psutil
+from numpy.typing import NDArray
 
 from dtoken.config.settings import Settings
 from dtoken.data.ingest import default_store_root, store_key
@@ -17,7 +17,8 @@ from dtoken.engine.rows.row_cache import unit_rows
 from dtoken.errors import InputError, RunError
 from dtoken.text import show_bytes
 
-Sizes = tuple[int, Sequence[int], Sequence[int]]
+Counts = NDArray[np.int64]
+Sizes = tuple[int, Counts, Counts]
 
 
 def memory_estimate(settings: Settings) -> MemoryNeed | None:
@@ -51,7 +52,7 @@ def data_sizes(settings: Settings) -> Sizes | None:
         return None
     rows = settings.partition.node_sizes(source.rows)
     nonzeros = np.ceil(rows * (source.expected_nonzeros / source.rows)).astype(np.int64)
-    return source.features, rows.tolist(), nonzeros.tolist()
+    return source.features, rows, nonzeros
 
 
 def _sizes_of(store: ShardStore) -> Sizes:
@@ -63,7 +64,7 @@ def store_need(settings: Settings, store: ShardStore) -> MemoryNeed:
     return _of_process(settings, *_sizes_of(store))
 
 
-def _of_process(settings: Settings, features: int, rows: Sequence[int], nonzeros: Sequence[int]) -> MemoryNeed:
+def _of_process(settings: Settings, features: int, rows: Counts, nonzeros: Counts) -> MemoryNeed:
     n = len(rows)
     hosted = -(-n // min(settings.engine.processes(settings.cluster), n))
     return memory_need(settings.method, n, features, rows[:hosted], nonzeros[:hosted])

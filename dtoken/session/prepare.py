@@ -199,9 +199,9 @@ def open_data(settings: Settings, watcher: Watcher | None = None) -> tuple[Shard
 
 def _worth_sharing(settings: Settings, store: ShardStore) -> bool:
     """Whether a step takes longer than it takes threads to hand over a token, about a microsecond."""
-    entries = max(store.node_nonzeros)
+    entries = int(store.node_nonzeros.max())
     if settings.method.draws_samples:
-        entries = int(entries * min(1.0, settings.method.blocks.rows / max(store.node_rows)))
+        entries = int(entries * min(1.0, settings.method.blocks.rows / int(store.node_rows.max())))
     return store.d >= LONG_MODEL or entries >= LONG_GRADIENT
 
 

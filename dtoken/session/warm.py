@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.optimize import minimize
 
 from dtoken.algorithms.contract import Method, Origin, Vector
@@ -92,13 +93,10 @@ def _margins(problem: FiniteSum, arrays: dict[str, Any]) -> Vector:
     if "margins" in arrays:
         found: Vector = arrays["margins"]
         return found
-    first = np.cumsum([0, *problem.shards.node_rows])
-    z = np.empty(first[-1])
-    for node in range(problem.n):
-        row = int(first[node])
-        for block in problem.reader.blocks(node):
-            kernels.margins(block.data, block.indices, block.indptr, arrays["theta"], z[row : row + block.rows])
-            row += block.rows
+    z = np.empty(np.sum(problem.shards.node_rows))
+    for group in range(problem.reader.groups):
+        for rows, _, row in problem.reader.blocks(group):
+            kernels.margins(rows.data, rows.indices, rows.indptr, arrays["theta"], z[row : row + rows.rows])
     return z
 
 
@@ -120,21 +118,20 @@ def _moved(problem: FiniteSum, z: Vector, scale: float) -> tuple[Vector, Vector]
 
 def _dual(problem: FiniteSum, z: Vector, move: Sequence[float] | Vector, out: Vector) -> tuple[float, Vector]:
     """The dual objective at c z + b y, which is left in ``out``, and G."""
-    first, code = np.cumsum([0, *problem.shards.node_rows]), problem.loss.code
+    reader, code = problem.reader, problem.loss.code
 
-    def of_node(node: int) -> tuple[float, Vector]:
-        total, slopes, row = np.zeros(2), np.zeros(problem.d), int(first[node])
-        for block in problem.reader.blocks(node):
-            own = slice(row, row + block.rows)
-            out[own] = move[0] * z[own] + move[1] * block.y
-            kernels.add_slopes(code, *block, out[own], total, slopes)
-            row += block.rows
-        m = problem.shards.node_rows[node]
-        return kernels.compensated(total) / m, np.divide(slopes, m, out=slopes)
+    def of_group(group: int) -> tuple[Vector, Vector, NDArray[np.int64]]:
+        m = np.diff(reader.bounds(group))
+        totals, slopes = np.zeros((len(m), 2)), np.zeros((len(m), problem.d))
+        for rows, nodes, row in reader.blocks(group):
+            own = slice(row, row + rows.rows)
+            out[own] = move[0] * z[own] + move[1] * rows.y
+            kernels.add_slopes(code, *rows, nodes, out[own], totals, slopes)
+        return kernels.compensated_sums(totals[:, None])[:, 0] / m, slopes, m
 
     conjugates, G = [], np.zeros(problem.d)
-    for conjugate, slopes in in_order(of_node, problem.n, problem.threads):
-        conjugates.append(conjugate)
-        G += slopes
+    for of_nodes, slopes, m in in_order(of_group, reader.groups, problem.threads):
+        conjugates.append(of_nodes)
+        kernels.add_means(slopes, m, G)
     quadratic = kernels.squared_norm(G) / (2 * problem.n * problem.sigma)
-    return math.fsum([quadratic, *conjugates]), G
+    return math.fsum([quadratic, *np.concatenate(conjugates).tolist()]), G

@@ -182,7 +182,7 @@ def check_threads(case: Case) -> None:
 
 def check_streaming(case: Case) -> None:
     """The same bits where memory holds a third of the rows."""
-    room = Room(2 * max(case.store.node_nonzeros))
+    room = Room(2 * int(case.store.node_nonzeros.max()))
     with case.engine(1, room) as engine:
         engine.run(case.events(EVENTS // 10))
         if bits_of(state(engine)) != bits_after(case, EVENTS // 10):

@@ -46,7 +46,7 @@ def test_ingest_says_what_it_did_and_ends_with_the_path(tmp_path: Path, capsys: 
         "labels 0 -> -1, 1 -> +1",
         "the first feature had index 1",
     ]
-    assert ShardStore.open(path).node_rows == (3, 2)
+    assert ShardStore.open(path).node_rows.tolist() == [3, 2]
     assert Path(path).parent == tmp_path / "stores"
     assert main(arguments) == 0
     assert capsys.readouterr() == said
@@ -169,11 +169,11 @@ def test_inspect_of_empty_rows_only(
 def test_verify(store: ShardStore, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["verify", str(store.path)]) == 0
     assert capsys.readouterr() == (f"{store.path}: all 2 shards are intact\n", "")
-    file = store.array(1, "y").chunk_path(0)
+    file = store.array(0, "y").chunk_path(0)
     file.write_bytes(file.read_bytes()[:5])
     assert main(["verify", str(store.path)]) == 1
     assert capsys.readouterr() == (
-        f"{file} has 5 bytes instead of 20\n",
+        f"{file} has 5 bytes instead of 36\n",
         f"1 fault in {store.path}; delete it and ingest again.\n",
     )
     assert main(["verify", str(store.path / "absent")]) == 2
@@ -266,6 +266,6 @@ def test_progress_on_a_terminal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     file.write_text(TEXT)
     assert main(["ingest", str(file), "--nodes", "2", "--store", str(tmp_path)]) == 0
     shown = screen.getvalue()
-    for stage in ("reading [red]x.svm", "spreading 5 rows", "writing 2 shards"):
+    for stage in ("reading [red]x.svm", "spreading 5 rows", "writing 5 rows of 2 nodes"):
         assert stage in shown
     assert shown.count("100%") >= 3

@@ -15,11 +15,21 @@ from dtoken.data.verify import verify
 from tests.data.forge import rewrite, seal
 
 
-@pytest.fixture
-def store(make_store: Callable[..., ShardStore], monkeypatch: pytest.MonkeyPatch) -> ShardStore:
+@pytest.fixture(params=[0, 130], ids=["nodes apart", "packed"])
+def store(
+    make_store: Callable[..., ShardStore], monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+) -> ShardStore:
     monkeypatch.setattr(build, "CHUNK_ENTRIES", 20)
     monkeypatch.setattr(build, "CHUNK_ROWS", 7)
-    return make_store(nodes=3)
+    monkeypatch.setattr(build, "PACK_ENTRIES", request.param)
+    made = make_store(nodes=3)
+    assert made.meta.pack_nodes.tolist() == ([0, 2] if request.param else [0, 1, 2])
+    return made
+
+
+def nodes_of(store: ShardStore, pack: int) -> range:
+    first = [*store.meta.pack_nodes.tolist(), store.n]
+    return range(first[pack], first[pack + 1])
 
 
 def flip(file: Path, rng: np.random.Generator) -> None:
@@ -63,19 +73,20 @@ DAMAGES = [flip, truncate, lengthen, swap_halves, delete, zero, replace_by_a_fol
 @pytest.mark.parametrize("seed", range(15))
 def test_a_damaged_chunk_is_found(store: ShardStore, damage: Callable[..., None], seed: int) -> None:
     rng = np.random.default_rng([seed, DAMAGES.index(damage)])
-    node = int(rng.integers(store.n))
-    array = store.array(node, rng.choice(list(ARRAYS)))
+    pack = int(rng.integers(store.meta.packs))
+    array = store.array(pack, rng.choice(list(ARRAYS)))
     file = array.chunk_path(int(rng.integers(array.chunks)))
     assert len(list(store.path.rglob("c/*"))) > 20
     damage(file, rng)
     (fault,) = verify(store)
     assert fault.startswith(f"{file} ")
+    own = nodes_of(store, pack)
     with pytest.raises(DamagedStore) as caught:
-        store.shard(node)
+        list(store.blocks(own.start, own.stop))
     assert str(caught.value) == f"{fault}; delete the store and ingest again"
     with pytest.raises(DamagedStore, match="delete the store and ingest again"):
-        list(store.blocks(node))
-    for other in set(range(store.n)) - {node}:
+        [store.shard(node) for node in own]
+    for other in set(range(store.n)) - set(own):
         store.shard(other)
 
 
@@ -90,8 +101,8 @@ def test_damaged_metadata_is_found(store: ShardStore, damage: Callable[..., None
 
 
 def test_every_fault_is_named(store: ShardStore, capsys: pytest.CaptureFixture[str]) -> None:
-    files = [store.array(0, "X/data").chunk_path(1), store.array(2, "y").chunk_path(0)]
-    files += [store.array(2, "X/indices").chunk_path(0), store.path / "nodes/1/X/indptr/zarr.json"]
+    files = [store.array(0, "X/data").chunk_path(1), store.array(1, "y").chunk_path(0)]
+    files += [store.array(1, "X/indices").chunk_path(0), store.pack_path(0) / "X/indptr/zarr.json"]
     delete(files[0], np.random.default_rng(0))
     for file in files[1:]:
         flip(file, np.random.default_rng(1))
@@ -103,9 +114,9 @@ def test_every_fault_is_named(store: ShardStore, capsys: pytest.CaptureFixture[s
     assert said.err == f"4 faults in {store.path}; delete it and ingest again.\n"
 
 
-def test_a_missing_node_is_named_file_by_file(store: ShardStore) -> None:
-    files = {str(file) for file in (store.path / "nodes/1").rglob("*") if file.is_file()}
-    shutil.rmtree(store.path / "nodes/1")
+def test_a_missing_pack_is_named_file_by_file(store: ShardStore) -> None:
+    files = {str(file) for file in store.pack_path(1).rglob("*") if file.is_file()}
+    shutil.rmtree(store.pack_path(1))
     assert {fault.removesuffix(" is missing") for fault in verify(store)} == files
 
 
@@ -131,9 +142,10 @@ def test_contents_that_were_written_wrong(
     rewrite(store, 1, name, 0, {place: value})
     seal(store)
     forged = ShardStore.open(store.path)
-    assert verify(forged) == [f"{store.path}/nodes/1/{fault}"]
+    assert verify(forged) == [f"{store.pack_path(1)}/{fault}"]
     if refused:
-        for read in (lambda: forged.shard(1), lambda: list(forged.blocks(1))):
+        first = nodes_of(store, 1).start
+        for read in (lambda: forged.shard(first), lambda: list(forged.blocks(first, first + 1))):
             with pytest.raises(DamagedStore, match=fault.split(" ")[0]):
                 read()
 
@@ -141,15 +153,29 @@ def test_contents_that_were_written_wrong(
 def test_rows_that_do_not_end_with_the_entries(store: ShardStore) -> None:
     array = store.array(1, "X/indptr")
     last = array.length - 1 - (array.chunks - 1) * array.chunk
-    entries = store.node_nonzeros[1]
+    entries = store.array(1, "X/data").length
     for value in (entries - 1, entries + 1):
         rewrite(store, 1, "X/indptr", array.chunks - 1, {last: value})
         seal(store)
         forged = ShardStore.open(store.path)
         said = f"X/indptr ends with {value}, but there are {entries} entries"
-        assert verify(forged) == [f"{store.path}/nodes/1/{said}"]
+        assert verify(forged) == [f"{store.pack_path(1)}/{said}"]
         with pytest.raises(DamagedStore, match="X/indptr ends with"):
-            list(forged.blocks(1))
+            list(forged.blocks(nodes_of(store, 1)[-1]))
+
+
+def test_nodes_that_begin_elsewhere_than_their_sizes_say(make_store: Callable[..., ShardStore]) -> None:
+    """Sizes of nodes with the right sum and the right digest, but not those of the rows."""
+    store = make_store(nodes=3)
+    assert store.meta.packs == 1
+    counts = store.node_nonzeros + np.array([1, -1, 0])
+    seal(store, node_nonzeros=counts)
+    forged = ShardStore.open(store.path)
+    said = f"X/indptr has node 1 begin at entry {counts[0] - 1}, but node_nonzeros says {counts[0]}"
+    assert verify(forged) == [f"{store.pack_path(0)}/{said}"]
+    for read in (lambda: list(forged.blocks(0, 3)), lambda: forged.shard(0), lambda: forged.shard(1)):
+        with pytest.raises(DamagedStore, match="X/indptr"):
+            read()
 
 
 @pytest.mark.parametrize(
@@ -164,9 +190,15 @@ def test_rows_that_do_not_end_with_the_entries(store: ShardStore) -> None:
         {"rows": 7},
         {"nonzeros": 10**30},
         {"node_rows": [17, 17, 0]},
-        {"node_rows": "abc"},
-        {"node_rows": [17.0, 17, 16]},
-        {"node_nonzeros": None},
+        {"node_rows": [17, 17]},
+        {"node_rows": [2**62, 2**62, 50]},
+        {"node_nonzeros": [-1, 2, 3]},
+        {"node_positives": [1]},
+        {"pack_nodes": [0, 0]},
+        {"pack_nodes": [1, 2]},
+        {"pack_nodes": [0, 3]},
+        {"pack_nodes": []},
+        {"node_sizes": [17, 17, 16]},
         {"chunk_entries": 0},
         {"chunk_rows": True},
         {"chunk_rows": 2**20},
@@ -183,18 +215,18 @@ def test_impossible_attributes_are_refused(store: ShardStore, changed: dict[str,
 
 
 def test_labels_that_were_counted_wrong(store: ShardStore) -> None:
-    counts = list(store.meta.node_positives)
-    seal(store, node_positives=[counts[0] + 1, *counts[1:]])
+    counts = store.meta.node_positives.tolist()
+    seal(store, node_positives=[counts[0], counts[1] + 1, counts[2]])
     (fault,) = verify(ShardStore.open(store.path))
-    said = f"{counts[0]} positive labels, but node_positives says {counts[0] + 1}"
-    assert fault == f"{store.path}/nodes/0/y has {said}"
+    said = f"node 1 has {counts[1]} positive labels, but node_positives says {counts[1] + 1}"
+    assert fault == f"{store.pack_path(store.meta.pack_of(1))}/y: {said}"
 
 
 def test_what_does_not_belong_to_the_store_is_named(store: ShardStore) -> None:
-    (store.path / "nodes/3").mkdir()
-    (store.path / "nodes/1/X/data/c/99").write_bytes(b"x")
+    (store.path / "packs/3").mkdir()
+    (store.path / "packs/1/X/data/c/99").write_bytes(b"x")
     assert verify(store) == [
-        f"{store.path}/nodes/{each} does not belong to the store" for each in ("3", "1/X/data/c/99")
+        f"{store.path}/packs/{each} does not belong to the store" for each in ("3", "1/X/data/c/99")
     ]
 
 

@@ -40,7 +40,7 @@ def test_made_once(tmp_path: Path) -> None:
     stages: list[str] = []
     watcher = Watcher(stage=stages.append)
     first = ingest(Synthetic(rows=100), Partition(4), root=tmp_path, watcher=watcher)
-    assert stages == ["reading synthetic", "spreading 100 rows", "writing 4 shards"]
+    assert stages == ["reading synthetic", "spreading 100 rows", "writing 100 rows of 4 nodes"]
     stages.clear()
     again = ingest(Synthetic(rows=100), Partition(4), root=tmp_path, watcher=watcher)
     assert stages == []

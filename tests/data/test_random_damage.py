@@ -1,4 +1,4 @@
-"""Three hundred random damages of a store: each is found by verify and by whoever reads it, or changes nothing."""
+"""Three hundred random damages of stores, packed or not: each is found by verify and by readers, or changes nothing."""
 
 import json
 import os
@@ -14,13 +14,14 @@ import dtoken
 from dtoken.data import build
 from dtoken.data.chunks import DamagedStore
 from dtoken.data.ingest import ingest
+from dtoken.data.meta import CHECKSUMS, INDEX
 from dtoken.data.partition import Partition
 from dtoken.data.store import ShardStore
 from dtoken.data.synthetic import Synthetic
 from dtoken.data.verify import verify
 from dtoken.errors import InputError, RunError
 
-DAMAGES = 300
+DAMAGES = 150  # of each kind of store
 RUNS_EVERY = 10  # of them a whole run meets
 DATA = {"rows": 36, "features": 5, "density": 0.5}
 SETTINGS: dict[str, Any] = {
@@ -81,7 +82,7 @@ def swap(store: Path, other: Path, rng: Rng) -> None:
 
 
 def swap_inside_an_array(store: Path, other: Path, rng: Rng) -> None:
-    first = pick(store / "nodes" / str(rng.integers(3)) / "X", rng)
+    first = pick(store / "packs" / str(rng.integers(packs(store))) / "X", rng)
     second = sibling(first, first.parent, rng)
     contents = first.read_bytes(), second.read_bytes()
     second.write_bytes(contents[0])
@@ -100,21 +101,27 @@ def chunk_of_another_store(store: Path, other: Path, rng: Rng) -> None:
         file.write_bytes(stranger.read_bytes())
 
 
-def node_of_another_store(store: Path, other: Path, rng: Rng) -> None:
-    node = str(rng.integers(3))
-    shutil.rmtree(store / "nodes" / node)
-    shutil.copytree(other / "nodes" / node, store / "nodes" / node)
+def packs(store: Path) -> int:
+    return sum(each.is_dir() for each in (store / "packs").iterdir())
 
 
-def swap_nodes(store: Path, other: Path, rng: Rng) -> None:
-    first, second = (store / "nodes" / str(node) for node in rng.permutation(3)[:2])
+def pack_of_another_store(store: Path, other: Path, rng: Rng) -> None:
+    pack = str(rng.integers(packs(store)))
+    shutil.rmtree(store / "packs" / pack)
+    shutil.copytree(other / "packs" / pack, store / "packs" / pack)
+
+
+def swap_packs(store: Path, other: Path, rng: Rng) -> None:
+    first, second = (store / "packs" / str(pack) for pack in rng.permutation(packs(store))[:2])
     first.rename(store / "aside")
     second.rename(first)
     (store / "aside").rename(second)
 
 
 def root_of_another_store(store: Path, other: Path, rng: Rng) -> None:
-    for name in [["zarr.json"], ["checksums/c/0"], ["zarr.json", "checksums/c/0"]][rng.integers(3)]:
+    lists = [f"{name}/c/0" for name in (CHECKSUMS, *INDEX)]
+    names = ["zarr.json", *lists]
+    for name in rng.permutation(names)[: rng.integers(1, len(names) + 1)]:
         shutil.copy(other / name, store / name)
 
 
@@ -145,8 +152,8 @@ KINDS: list[Damage] = [
     swap_inside_an_array,
     copy,
     chunk_of_another_store,
-    node_of_another_store,
-    swap_nodes,
+    pack_of_another_store,
+    swap_packs,
     root_of_another_store,
     attribute,
     number_in_metadata,
@@ -169,7 +176,7 @@ def restore(path: Path, before: dict[str, bytes]) -> None:
 
 def rows(path: Path) -> list[bytes]:
     store = ShardStore.open(path)
-    return [array.tobytes() for node in range(store.n) for block in store.blocks(node) for array in block]
+    return [array.tobytes() for block in store.blocks(0, store.n) for array in block]
 
 
 def faults(path: Path) -> list[str]:
@@ -179,12 +186,17 @@ def faults(path: Path) -> list[str]:
         return [str(error)]
 
 
-def test_every_damage_is_found_or_harmless(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("entries", "first"), [(0, [0, 1, 2]), (70, [0, 2])], ids=["nodes apart", "packed"])
+def test_every_damage_is_found_or_harmless(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, entries: int, first: list[int]
+) -> None:
+    monkeypatch.setattr(build, "PACK_ENTRIES", entries)
     monkeypatch.setattr(build, "CHUNK_ENTRIES", 16)
     monkeypatch.setattr(build, "CHUNK_ROWS", 7)
     seed = int(os.environ.get("DTOKEN_DAMAGE_SEED", np.random.SeedSequence().generate_state(1)[0]))
     print(f"DTOKEN_DAMAGE_SEED={seed}")
     path, other = (ingest(Synthetic(**DATA, seed=s), Partition(3), root=tmp_path / "stores").path for s in (0, 1))
+    assert ShardStore.open(path).meta.pack_nodes.tolist() == first
     source = {"kind": "synthetic", "store": str(tmp_path / "stores"), **DATA}
     expected = dtoken.run(data=source, **SETTINGS)
     before, good = contents(path), rows(path)

@@ -12,6 +12,7 @@ import dtoken
 from dtoken.data import remote
 from dtoken.data.chunks import DamagedStore
 from dtoken.data.ingest import ingest
+from dtoken.data.meta import CHECKSUMS, INDEX
 from dtoken.data.partition import Partition
 from dtoken.data.remote import open_store
 from dtoken.data.store import ShardStore
@@ -61,7 +62,7 @@ def test_chunks_are_fetched_once(local: ShardStore, url: str, tmp_path: Path, mo
     fetch = remote.fetch
     monkeypatch.setattr(remote, "fetch", lambda url: asked.append(url) or fetch(url))
     assert_same(local, open_store(url, tmp_path / "scratch"))
-    assert asked == [f"{url}/zarr.json", f"{url}/checksums/c/0"]
+    assert asked == [f"{url}/zarr.json", *(f"{url}/{name}/c/0" for name in (CHECKSUMS, *INDEX))]
 
 
 def test_another_store_in_the_same_place_is_another_store(url: str, tmp_path: Path) -> None:
@@ -74,21 +75,21 @@ def test_another_store_in_the_same_place_is_another_store(url: str, tmp_path: Pa
 @pytest.mark.parametrize(
     ("damage", "message"),
     [
-        (lambda fs, path: fs.rm_file(path), "memory://data/tiny.zarr/nodes/1/y/c/0 is missing"),
-        (lambda fs, path: fs.pipe_file(path, fs.cat_file(path)[:-1] + b"x"), "nodes/1/y/c/0 is damaged: its checksum"),
-        (lambda fs, path: fs.pipe_file(path, b"xy"), "nodes/1/y/c/0 has 2 bytes instead of 404; copy the store again"),
+        (lambda fs, path: fs.rm_file(path), "memory://data/tiny.zarr/packs/0/y/c/0 is missing"),
+        (lambda fs, path: fs.pipe_file(path, fs.cat_file(path)[:-1] + b"x"), "packs/0/y/c/0 is damaged: its checksum"),
+        (lambda fs, path: fs.pipe_file(path, b"xy"), "packs/0/y/c/0 has 2 bytes instead of 1604; copy the store again"),
     ],
 )
 def test_damage_is_named_and_not_kept(
     url: str, tmp_path: Path, damage: Callable[[Any, str], None], message: str
 ) -> None:
     filesystem = fsspec.filesystem("memory")
-    before = filesystem.cat_file("/data/tiny.zarr/nodes/1/y/c/0")
-    damage(filesystem, "/data/tiny.zarr/nodes/1/y/c/0")
+    before = filesystem.cat_file("/data/tiny.zarr/packs/0/y/c/0")
+    damage(filesystem, "/data/tiny.zarr/packs/0/y/c/0")
     store = open_store(url, tmp_path / "scratch")
     with pytest.raises(DamagedStore, match=message):
         store.shard(1)
-    filesystem.pipe_file("/data/tiny.zarr/nodes/1/y/c/0", before)
+    filesystem.pipe_file("/data/tiny.zarr/packs/0/y/c/0", before)
     assert store.shard(1).rows == 50
 
 

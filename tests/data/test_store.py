@@ -27,8 +27,16 @@ def chunks(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> t
     entries, rows = request.param
     monkeypatch.setattr(build, "CHUNK_ENTRIES", entries)
     monkeypatch.setattr(build, "CHUNK_ROWS", rows)
+    monkeypatch.setattr(build, "CHUNKS", 10**9)  # they do not grow
     monkeypatch.setattr(build, "SPREAD_MEMORY", 500)
     return entries, rows
+
+
+@pytest.fixture(params=[0, 1 << 26], ids=["nodes apart", "packed"])
+def packing(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> int:
+    """The most entries of a pack of several nodes."""
+    monkeypatch.setattr(build, "PACK_ENTRIES", request.param)
+    return int(request.param)
 
 
 def as_matrix(block: RowBlock, d: int) -> sp.csr_matrix:
@@ -42,11 +50,12 @@ def assert_same_block(a: RowBlock, b: RowBlock) -> None:
 
 
 def test_shards_hold_the_rows(
-    make_store: Callable[..., ShardStore], random_rows: Callable[..., Any], chunks: tuple[int, int]
+    make_store: Callable[..., ShardStore], random_rows: Callable[..., Any], chunks: tuple[int, int], packing: int
 ) -> None:
     source = random_rows(50)
     store = make_store(source, nodes=4, sizes="equal")
-    assert store.node_rows == (12, 12, 12, 12)
+    assert store.node_rows.tolist() == [12, 12, 12, 12]
+    assert store.meta.packs == (1 if packing else 4)
     assert (store.meta.rows, store.meta.dropped_rows) == (48, 2)
     for node in range(4):
         shard = store.shard(node)
@@ -61,8 +70,13 @@ def test_shards_hold_the_rows(
     assert verify(store) == []
 
 
-def test_blocks_together_are_the_shard(make_store: Callable[..., ShardStore], chunks: tuple[int, int]) -> None:
+def test_blocks_together_are_the_shard(
+    make_store: Callable[..., ShardStore], chunks: tuple[int, int], packing: int
+) -> None:
     store = make_store(nodes=3)
+    whole = concatenate([store.shard(node) for node in range(3)])
+    assert_same_block(concatenate(list(store.blocks(0, 3))), whole)
+    assert_same_block(concatenate(list(store.blocks(1, 3))), concatenate([store.shard(1), store.shard(2)]))
     for node in range(3):
         blocks = list(store.blocks(node))
         assert_same_block(concatenate(blocks), store.shard(node))
@@ -74,38 +88,40 @@ def test_blocks_together_are_the_shard(make_store: Callable[..., ShardStore], ch
 
 
 def test_any_zarr_reader_and_anndata_see_the_same(
-    make_store: Callable[..., ShardStore], chunks: tuple[int, int]
+    make_store: Callable[..., ShardStore], chunks: tuple[int, int], packing: int
 ) -> None:
     store = make_store(nodes=3, kind="shuffled")
     root = zarr.open_group(store.path, mode="r")
     assert root.attrs["format"] == "dtoken-shards"
     assert root.attrs["n"] == 3
-    for node in range(3):
-        shard = store.shard(node)
-        matrix = anndata.io.read_elem(root[f"nodes/{node}/X"])
-        assert matrix.shape == (store.node_rows[node], store.d)
+    assert root["node_rows"][:].tolist() == store.node_rows.tolist()
+    assert root["pack_nodes"][:].tolist() == ([0] if packing else [0, 1, 2])
+    for pack in range(1 if packing else 3):
+        shard = concatenate(list(store.blocks(0, 3))) if packing else store.shard(pack)
+        matrix = anndata.io.read_elem(root[f"packs/{pack}/X"])
+        assert matrix.shape == (shard.rows, store.d)
         assert matrix.data.tobytes() == shard.data.tobytes()
         assert matrix.indices.tolist() == shard.indices.tolist()
         assert matrix.indptr.tolist() == shard.indptr.tolist()
-        assert anndata.io.read_elem(root[f"nodes/{node}/y"]).tolist() == shard.y.tolist()
+        assert anndata.io.read_elem(root[f"packs/{pack}/y"]).tolist() == shard.y.tolist()
         for name, limit in {"X/data": chunks[0], "X/indices": chunks[0], "X/indptr": chunks[1]}.items():
-            array = root[f"nodes/{node}/{name}"]
+            array = root[f"packs/{pack}/{name}"]
             assert array.chunks == (min(limit, array.shape[0]),)
             assert array.nchunks_initialized == array.nchunks == -(-array.shape[0] // array.chunks[0])
-            assert len(list((store.path / "nodes" / str(node) / name / "c").iterdir())) == array.nchunks
+            assert len(list((store.pack_path(pack) / name / "c").iterdir())) == array.nchunks
 
 
 def test_nodes_without_entries(
-    make_store: Callable[..., ShardStore], rows_source: Any, chunks: tuple[int, int]
+    make_store: Callable[..., ShardStore], rows_source: Any, chunks: tuple[int, int], packing: int
 ) -> None:
     matrix = sp.csr_array(np.diag([0.0, 0.0, 1.0, 2.0]))
     store = make_store(rows_source(matrix, np.array([1.0, -1.0, 1.0, -1.0])), nodes=2)
-    assert store.node_nonzeros == (0, 2)
+    assert store.node_nonzeros.tolist() == [0, 2]
     assert verify(store) == []
     assert_same_block(concatenate(list(store.blocks(0))), store.shard(0))
     root = zarr.open_group(store.path, mode="r")
-    assert anndata.io.read_elem(root["nodes/0/X"]).shape == (2, 4)
-    assert anndata.io.read_elem(root["nodes/0/X"]).nnz == 0
+    assert anndata.io.read_elem(root["packs/0/X"]).shape == (4 if packing else 2, 4)
+    assert anndata.io.read_elem(root["packs/0/X"]).nnz == (2 if packing else 0)
 
 
 def test_a_missing_chunk_shows_in_any_reader(make_store: Callable[..., ShardStore]) -> None:
@@ -113,10 +129,10 @@ def test_a_missing_chunk_shows_in_any_reader(make_store: Callable[..., ShardStor
     for name in ("X/data", "X/indices", "X/indptr", "y"):
         store.array(0, name).chunk_path(0).unlink()
     root = zarr.open_group(store.path, mode="r")
-    assert np.isnan(root["nodes/0/X/data"][:]).all()
-    assert np.isnan(root["nodes/0/y"][:]).all()
-    assert (root["nodes/0/X/indices"][:] == -1).all()
-    assert (root["nodes/0/X/indptr"][:] == -1).all()
+    assert np.isnan(root["packs/0/X/data"][:]).all()
+    assert np.isnan(root["packs/0/y"][:]).all()
+    assert (root["packs/0/X/indices"][:] == -1).all()
+    assert (root["packs/0/X/indptr"][:] == -1).all()
 
 
 def test_stores_of_other_chunk_sizes_stay_readable(
@@ -125,7 +141,7 @@ def test_stores_of_other_chunk_sizes_stay_readable(
     with monkeypatch.context() as patch:
         patch.setattr(build, "CHUNK_ENTRIES", 6)
         store = make_store(nodes=2)
-    assert len(list((store.path / "nodes/0/X/data/c").iterdir())) > 3
+    assert len(list((store.path / "packs/0/X/data/c").iterdir())) > 3
     assert verify(ShardStore.open(store.path)) == []
 
 
@@ -161,7 +177,7 @@ def test_folders_that_are_no_stores(tmp_path: Path, make_store: Callable[..., Sh
     content = json.loads(file.read_bytes())
     content["attributes"]["format_version"] = 99
     file.write_text(json.dumps(content))
-    refused = f"{store.path} has format version 99, this dtoken reads 2; ingest the source again"
+    refused = f"{store.path} has format version 99, this dtoken reads 2 and 3; ingest the source again"
     command = "dtoken-data ingest rows --nodes 2 --partition contiguous --sizes keep"
     assert refusal(store.path).startswith(f"{refused}: {command}")
 

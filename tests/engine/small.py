@@ -40,14 +40,18 @@ class InMemory:
         return self.A[0].shape[1]
 
     @property
-    def node_rows(self) -> tuple[int, ...]:
-        return tuple(len(y) for y in self.y)
+    def node_rows(self) -> NDArray[np.int64]:
+        return np.array([len(y) for y in self.y])
 
     @property
-    def node_nonzeros(self) -> tuple[int, ...]:
-        return tuple(int(np.count_nonzero(A)) for A in self.A)
+    def node_nonzeros(self) -> NDArray[np.int64]:
+        return np.array([int(np.count_nonzero(A)) for A in self.A])
 
-    def blocks(self, node: int) -> Iterator[RowBlock]:
+    def blocks(self, first: int, stop: int | None = None) -> Iterator[RowBlock]:
+        for node in range(first, first + 1 if stop is None else stop):
+            yield from self.blocks_of(node)
+
+    def blocks_of(self, node: int) -> Iterator[RowBlock]:
         for start in range(0, len(self.y[node]), 5):
             part = sp.csr_array(self.A[node][start : start + 5])
             indices, indptr = part.indices.astype(np.int32), part.indptr.astype(np.int64)

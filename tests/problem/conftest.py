@@ -40,14 +40,18 @@ class InMemory:
         return int(self.matrices[0].shape[1])
 
     @property
-    def node_rows(self) -> tuple[int, ...]:
-        return tuple(len(y) for y in self.labels)
+    def node_rows(self) -> NDArray[np.int64]:
+        return np.array([len(y) for y in self.labels])
 
     @property
-    def node_nonzeros(self) -> tuple[int, ...]:
-        return tuple(matrix.nnz for matrix in self.matrices)
+    def node_nonzeros(self) -> NDArray[np.int64]:
+        return np.array([matrix.nnz for matrix in self.matrices])
 
-    def blocks(self, node: int) -> Iterator[RowBlock]:
+    def blocks(self, first: int, stop: int | None = None) -> Iterator[RowBlock]:
+        for node in range(first, first + 1 if stop is None else stop):
+            yield from self.blocks_of(node)
+
+    def blocks_of(self, node: int) -> Iterator[RowBlock]:
         if self.broken:
             raise AssertionError("the shards were read again")
         self.reads[node] += 1

@@ -36,14 +36,18 @@ class Cut:
         return self.A[0].shape[1]
 
     @property
-    def node_rows(self) -> tuple[int, ...]:
-        return tuple(len(A) for A in self.A)
+    def node_rows(self) -> NDArray[np.int64]:
+        return np.array([len(A) for A in self.A])
 
     @property
-    def node_nonzeros(self) -> tuple[int, ...]:
-        return tuple(int(np.count_nonzero(A)) for A in self.A)
+    def node_nonzeros(self) -> NDArray[np.int64]:
+        return np.array([int(np.count_nonzero(A)) for A in self.A])
 
-    def blocks(self, node: int) -> Iterator[RowBlock]:
+    def blocks(self, first: int, stop: int | None = None) -> Iterator[RowBlock]:
+        for node in range(first, first + 1 if stop is None else stop):
+            yield from self.blocks_of(node)
+
+    def blocks_of(self, node: int) -> Iterator[RowBlock]:
         for start in range(0, len(self.A[node]), self.part):
             rows = sp.csr_array(self.A[node][start : start + self.part])
             yield RowBlock(
@@ -77,8 +81,9 @@ def test_eigenvalues_and_sums(kind: str, size: int, part: int) -> None:
     """A bound from above, to 1e-7, wherever the parts that are read end, and the last block may be shorter."""
     rng = np.random.default_rng(size)
     A = [KINDS[kind](rng, rows) for rows in (83, 1, 32)]
-    exact = block_norms(Cut(A, part), Blocks(size, exact=True), threads=2)
-    sums = block_norms(Cut(A, part), Blocks(size))
+    ends = np.cumsum([len(pieces(of_node, size)) for of_node in A])
+    exact = np.split(block_norms(Cut(A, part), Blocks(size, exact=True), threads=2), ends[:-1])
+    sums = np.split(block_norms(Cut(A, part), Blocks(size)), ends[:-1])
     for node, of_node in enumerate(A):
         true = np.array([np.linalg.norm(piece, 2) ** 2 for piece in pieces(of_node, size)])
         np.testing.assert_allclose(exact[node], true, rtol=1e-7)
@@ -89,21 +94,21 @@ def test_eigenvalues_and_sums(kind: str, size: int, part: int) -> None:
 def test_hosts_find_the_number_at_the_first_row_of_each_block() -> None:
     rng = np.random.default_rng(0)
     shards = Cut([sparse(rng, rows) for rows in (10, 7, 4)], 3)
-    rows = host(shards, [2, 0], get_loss("logistic"), Blocks(4, exact=True))
+    rows = host(shards, [0, 2], get_loss("logistic"), Blocks(4, exact=True))
     norms = block_norms(shards, Blocks(4, exact=True))
     expected = np.zeros(14)
-    expected[[0, 4, 8, 12]] = [norms[2][0], *norms[0]]
+    expected[[0, 4, 8, 10]] = norms[[0, 1, 2, 5]]  # node 1 has two blocks
     assert rows.block == 4
     assert rows.q.tolist() == expected.tolist()
-    single = host(shards, [2, 0], get_loss("logistic"))
-    np.testing.assert_allclose(single.q, (np.concatenate([shards.A[2], shards.A[0]]) ** 2).sum(axis=1))
+    single = host(shards, [0, 2], get_loss("logistic"))
+    np.testing.assert_allclose(single.q, (np.concatenate([shards.A[0], shards.A[2]]) ** 2).sum(axis=1))
 
 
 def test_eigenvalues_are_kept_beside_the_store(make_store: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     store = make_store()
     first = block_norms(store, Blocks(4, exact=True))
-    monkeypatch.setattr(module, "_node_norms", None)
+    monkeypatch.setattr(module, "_group_norms", None)
     again = block_norms(store, Blocks(4, exact=True))
-    assert [q.tolist() for q in again] == [q.tolist() for q in first]
+    assert again.tolist() == first.tolist()
     with pytest.raises(TypeError):
         block_norms(store, Blocks(5, exact=True))

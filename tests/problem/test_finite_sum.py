@@ -1,4 +1,5 @@
 import pickle
+from itertools import product
 
 import numpy as np
 import pytest
@@ -57,7 +58,7 @@ def test_one_pass_has_the_bits_of_two(problem, theta):
 
 
 def test_node_gradients_sum_to_the_gradient(problem, theta):
-    parts = [problem.node_gradient(node, theta) for node in range(problem.n)]
+    parts = np.concatenate(list(problem.node_gradients(theta)))
     np.testing.assert_allclose(np.sum(parts, axis=0), problem.gradient(theta), rtol=1e-13, atol=1e-14)
     m = problem.shards.node_rows[1]
     matrix, y = problem.shards.matrices[1], problem.shards.labels[1]
@@ -100,9 +101,10 @@ def test_empty_rows_add_their_constant(shards_of):
 
 
 def test_row_norms_and_smoothness_equal_dense(problem):
+    dense = np.concatenate([matrix.toarray() for matrix in problem.shards.matrices])
+    np.testing.assert_allclose(problem.row_norms(0), np.square(dense).sum(axis=1), rtol=1e-14)
     for node, matrix in enumerate(problem.shards.matrices):
         q = np.square(matrix.toarray()).sum(axis=1)
-        np.testing.assert_allclose(problem.row_norms(node), q, rtol=1e-14)
         expected = problem.loss.curvature * q / len(q)
         np.testing.assert_allclose(problem.smoothness(node), expected, rtol=1e-14)
 
@@ -112,24 +114,25 @@ def everything(problem, theta):
     return [objective, problem.objective(theta), *gradient, *problem.hessian_vector(theta, gradient)]
 
 
-def test_memory_threads_and_block_sizes_do_not_change_a_bit(random_shards):
+def test_memory_threads_groups_and_block_sizes_do_not_change_a_bit(random_shards, monkeypatch):
     loss = get_loss("logistic")
     theta = np.random.default_rng(7).standard_normal(40)
     reference = None
     for block_rows in (1, 7, 1000):
         shards = random_shards(rows=(60, 31, 45, 8, 20), d=40, block_rows=block_rows)
-        for memory in (0, 5000, 10**9):
-            for threads in (1, 2, 4):
-                problem = FiniteSum(shards, loss, SIGMA, memory=memory, threads=threads)
-                for _ in range(2):  # the second pass reads what the first one kept
-                    result = everything(problem, theta)
-                    reference = reference or result
-                    assert result == reference
+        for memory, threads, group in product((0, 5000, 10**9), (1, 2, 4), (1, 200, 1 << 22)):
+            monkeypatch.setattr("dtoken.problem.shards.GROUP", group)
+            problem = FiniteSum(shards, loss, SIGMA, memory=memory, threads=threads)
+            for _ in range(2):  # the second pass reads what the first one kept
+                result = everything(problem, theta)
+                reference = reference or result
+                assert result == reference
 
 
-def test_memory_decides_which_shards_are_read_again(random_shards):
+def test_memory_decides_which_shards_are_read_again(random_shards, monkeypatch):
+    monkeypatch.setattr("dtoken.problem.shards.GROUP", 1)  # each node is read by itself
     shards = random_shards(rows=(60, 31, 8))
-    sizes = [12 * nnz + 16 * (m + 1) for nnz, m in zip(shards.node_nonzeros, shards.node_rows, strict=True)]
+    sizes = [12 * nnz + 20 * m + 16 for nnz, m in zip(shards.node_nonzeros, shards.node_rows, strict=True)]
     problem = FiniteSum(shards, get_loss("logistic"), SIGMA, memory=sizes[0] + sizes[2])
     for _ in range(5):
         problem.gradient(np.zeros(shards.d))

@@ -13,6 +13,7 @@ from tests.engine.small import InMemory, setup, small_shards
 
 FIRST = np.array([0, 4, 9], np.int64)  # two nodes with 4 and 5 rows
 COUNTED = [np.array([0, 2, 3], np.int32), np.array([1, 4], np.int32)]  # those that are not empty
+KEPT = np.array([0, 3, 5]), np.concatenate(COUNTED)
 
 
 def law(samples: object, node: int, size: int, numbers: int = 60_000) -> np.ndarray:
@@ -22,13 +23,13 @@ def law(samples: object, node: int, size: int, numbers: int = 60_000) -> np.ndar
 
 
 def test_uniform() -> None:
-    samples = uniform_samples(COUNTED)
+    samples = uniform_samples(*KEPT)
     np.testing.assert_allclose(law(samples, 0, 4), [1 / 3, 0, 1 / 3, 1 / 3], atol=1e-4)
     np.testing.assert_allclose(law(samples, 1, 5), [0, 0.5, 0, 0, 0.5], atol=1e-4)
 
 
 def test_weighted() -> None:
-    samples = weighted_samples(COUNTED, [np.array([1.0, 5.0, 2.0]), np.array([3.0, 1.0])])
+    samples = weighted_samples(*KEPT, np.array([1.0, 5.0, 2.0, 3.0, 1.0]))
     np.testing.assert_allclose(law(samples, 0, 4), [1 / 8, 0, 5 / 8, 2 / 8], atol=1e-4)
     np.testing.assert_allclose(law(samples, 1, 5), [0, 3 / 4, 0, 0, 1 / 4], atol=1e-4)
 
@@ -37,7 +38,7 @@ def test_weighted() -> None:
 def test_alias_table_has_the_given_law(weights: list[float]) -> None:
     """Slot j is hit with probability 1/m and kept with accept[j]: add up where the weight goes, without sampling."""
     w = np.array(weights)
-    samples = weighted_samples([np.arange(len(w), dtype=np.int32)], [w])
+    samples = weighted_samples(np.array([0, len(w)]), np.arange(len(w), dtype=np.int32), w)
     share = np.zeros(len(w))
     for slot in range(len(w)):
         assert 0 <= samples.accept[slot] <= 1
@@ -48,13 +49,13 @@ def test_alias_table_has_the_given_law(weights: list[float]) -> None:
 
 @pytest.mark.parametrize("draw", [0.0, np.nextafter(1.0, 0.0)])
 def test_ends_of_the_interval_stay_inside(draw: float) -> None:
-    for samples in (uniform_samples(COUNTED), weighted_samples(COUNTED, [np.ones(3), np.ones(2)])):
+    for samples in (uniform_samples(*KEPT), weighted_samples(*KEPT, np.ones(5))):
         for node in (0, 1):
             assert row_of(samples, FIRST, node, draw) - FIRST[node] in COUNTED[node]
 
 
 def test_draws_that_name_the_sample() -> None:
-    for samples in (uniform_samples(COUNTED), weighted_samples(COUNTED, [np.ones(3), np.ones(2)])):
+    for samples in (uniform_samples(*KEPT), weighted_samples(*KEPT, np.ones(5))):
         assert [row_of(samples, FIRST, 1, GIVEN - j) for j in range(5)] == [4, 5, 6, 7, 8]
         assert row_of(samples, FIRST, 1, NO_SAMPLE) == -1
 

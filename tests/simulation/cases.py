@@ -31,13 +31,13 @@ class Shards(InMemory):
     location: str = "memory"
     scratch: None = None
 
-    def blocks(self, node: int) -> Any:
+    def blocks_of(self, node: int) -> Any:
         return _blocks(self, node)
 
 
 @cache
 def _blocks(shards: Shards, node: int) -> list[RowBlock]:
-    return list(InMemory.blocks(shards, node))
+    return list(InMemory.blocks_of(shards, node))
 
 
 @dataclass(frozen=True, eq=False)

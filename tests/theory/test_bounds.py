@@ -155,7 +155,7 @@ def test_a_start_that_is_read_in_parts_is_the_same_start() -> None:
     alone = case.method.bound(case.constants, case.facts, case.problem, best)
 
     class Whole(InMemory):
-        def blocks(self, node: int) -> Any:
+        def blocks_of(self, node: int) -> Any:
             part = sp.csr_array(self.A[node])
             yield RowBlock(part.data, part.indices.astype(np.int32), part.indptr.astype(np.int64), self.y[node])
 

@@ -1,6 +1,5 @@
 """What the driver tells the hosts of a run."""
 
-from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -52,11 +51,11 @@ def subset(constants: Arrays, nodes: NDArray[np.int64], n: int) -> Arrays:
     )
 
 
-def share_of(origin: Origin, nodes: NDArray[np.int64], node_rows: Sequence[int]) -> Origin:
-    """The part of ``origin`` that some nodes begin at; ``node_rows`` are those of all nodes."""
-    first = np.cumsum([0, *node_rows])
-    margins = [origin.margins[first[node] : first[node + 1]] for node in nodes]
-    return Origin(origin.nodes[nodes], origin.tokens, np.concatenate(margins))
+def share_of(origin: Origin, nodes: NDArray[np.int64], node_rows: NDArray[np.int64]) -> Origin:
+    """The part of ``origin`` that some nodes, in increasing order, begin at; ``node_rows`` are those of all nodes."""
+    own = np.zeros(len(node_rows), np.bool_)
+    own[nodes] = True
+    return Origin(origin.nodes[nodes], origin.tokens, origin.margins[np.repeat(own, node_rows)])
 
 
 class Segments:

@@ -358,14 +358,11 @@ class DaskEngine:
         return self._crew.call(self._workers, self._generation, function, arguments)
 
 
-def _in_order(parts: Sequence[Vector], placement: Any, node_rows: Sequence[int]) -> Vector:
+def _in_order(parts: Sequence[Vector], placement: Any, node_rows: NDArray[np.int64]) -> Vector:
     """One number for each row of all nodes, from those of each host."""
-    found, first = np.empty(sum(node_rows)), np.cumsum([0, *node_rows])
+    found = np.empty(node_rows.sum())
     for host, part in enumerate(parts):
-        nodes = np.flatnonzero(placement == host)
-        ends = np.cumsum([node_rows[node] for node in nodes.tolist()])
-        for node, own in zip(nodes, np.split(part, ends[:-1]), strict=True):
-            found[first[node] : first[node + 1]] = own
+        found[np.repeat(placement == host, node_rows)] = part
     return found
 
 

@@ -61,8 +61,8 @@ class Host:
         method, placement = assignment.method, assignment.placement
         site = Site(placement.thread, placement.host, me, assignment.token_start)
         store, n = open_store(assignment.store, assignment.scratch), len(placement.thread)
-        nodes = site.numbers.tolist()
-        sizes = [[counts[node] for node in nodes] for counts in (store.node_rows, store.node_nonzeros)]
+        nodes = site.numbers
+        sizes = store.node_rows[nodes], store.node_nonzeros[nodes]
         room = memory_need(method, n, store.d, *sizes).room(memory, assignment.read_ahead, workers=True)
         rows = NodeRows(store, nodes, get_loss(assignment.loss), method, room)
         self.runner = Runner(method, self._constants(), rows, site, courier=self, origin=origin)

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from dtoken.algorithms.checks import check_fit
 from dtoken.algorithms.contract import Arrays, Facts, Method, Origin
+from dtoken.data.ranges import range_sums
 from dtoken.engine.events.draws import drawn_samples
 from dtoken.errors import InputError
 from dtoken.graph.walks import Walk
@@ -16,7 +17,7 @@ from dtoken.problem.blocks import SINGLE_ROWS, Blocks, block_norms
 from dtoken.problem.finite_sum import FiniteSum
 from dtoken.problem.held_out import HeldOut
 from dtoken.problem.optimum import ROUGH, Optimum, optimum
-from dtoken.problem.smoothness import batch_smoothness, max_smoothness, row_facts, sum_smoothness
+from dtoken.problem.smoothness import batch_smoothness, max_smoothness, row_facts, sum_over_rows, sum_smoothness
 from dtoken.schedule.clock import Costs, TimeModel
 from dtoken.schedule.links import check_links, unequal_times
 from dtoken.schedule.stream import Law, Schedule, Start, start_at
@@ -169,8 +170,8 @@ def exact_costs(problem: FiniteSum, method: Method, constants: Arrays, facts: Fa
     if not (method.draws_samples and short.any()):
         return costs
     norms = block_norms(problem.shards, method.blocks, problem.threads)
-    samples = drawn_samples(method, constants, norms, facts.curvature * (1.0 / facts.rows))
     first = np.cumsum(facts.rows) - facts.rows
+    samples = drawn_samples(method, constants, norms, facts.rows, facts.curvature * (1.0 / facts.rows))
     return costs._replace(short=short, first=first, last=first + before_last, samples=samples)
 
 
@@ -185,24 +186,28 @@ def gather_facts(problem: FiniteSum, walk: Walk, blocks: Blocks = SINGLE_ROWS) -
         rows=rows.rows,
         samples=rows.rows - rows.empty,
         sum_L=sum_smoothness(problem, rows),
-        max_L=float(max_smoothness(problem, rows).max()),
+        largest_L=max_smoothness(problem, rows),
         batch_L=lambda: batch_smoothness(problem),
-        of_samples=lambda function: np.array([function(L[L > 0]) for L in map(problem.smoothness, range(problem.n))]),
+        over_samples=lambda function: sum_over_rows(problem, function),
         walk=walk,
     )
 
 
 def _facts_of_blocks(problem: FiniteSum, walk: Walk, blocks: Blocks) -> Facts:
     rows, curvature = np.array(problem.shards.node_rows, np.int64), problem.loss.curvature
-    L = [curvature * q / m for q, m in zip(block_norms(problem.shards, blocks, problem.threads), rows, strict=True)]
+    counts = blocks.counts(rows)
+    first = np.concatenate([[0], np.cumsum(counts)])
+    L = curvature * block_norms(problem.shards, blocks, problem.threads) / np.repeat(rows, counts)
+    used = L > 0
+    samples = np.add.reduceat(used, first[:-1], dtype=np.int64)
     return Facts(
         sigma=problem.sigma,
         curvature=curvature,
         rows=rows,
-        samples=np.array([np.count_nonzero(L_i) for L_i in L], np.int64),
-        sum_L=np.array([L_i.sum() for L_i in L]),
-        max_L=float(max(L_i.max() for L_i in L)),
+        samples=samples,
+        sum_L=range_sums(L, first),
+        largest_L=np.maximum.reduceat(L, first[:-1]),
         batch_L=lambda: batch_smoothness(problem),
-        of_samples=lambda function: np.array([function(L_i[L_i > 0]) for L_i in L]),
+        over_samples=lambda function: range_sums(function(L[used]), np.concatenate([[0], np.cumsum(samples)])),
         walk=walk,
     )

@@ -6,15 +6,17 @@ What is needed per node, per row and per token stays in memory; rows beyond the 
 
 import math
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
+import numpy as np
+from numpy.typing import ArrayLike
+
 from dtoken.algorithms.checks import check_states
 from dtoken.algorithms.contract import Method
 from dtoken.data.row_files import ENTRY_BYTES
-from dtoken.engine.rows.row_cache import table_bytes, unit_rows
+from dtoken.engine.rows.row_cache import reaches, table_bytes, unit_rows
 from dtoken.errors import InputError
 from dtoken.problem.hosted import sizes_only
 from dtoken.text import show_bytes
@@ -107,9 +109,7 @@ class MemoryNeed:
         return found
 
 
-def memory_need(
-    method: Method, n: int, features: int, node_rows: Sequence[int], node_nonzeros: Sequence[int]
-) -> MemoryNeed:
+def memory_need(method: Method, n: int, features: int, node_rows: ArrayLike, node_nonzeros: ArrayLike) -> MemoryNeed:
     """What a process needs that hosts nodes of the given sizes, out of ``n`` nodes; no data are read.
 
     Examples
@@ -121,7 +121,8 @@ def memory_need(
     >>> need.room(10**9) is None
     True
     """
-    rows, hosted = sum(node_rows), len(node_rows)
+    sizes, entries = np.asarray(node_rows, np.int64), np.asarray(node_nonzeros, np.int64)
+    rows, hosted = int(sizes.sum()), len(sizes)
     make: Any = method.states  # constants are not known yet; a state needs no more of them than n
     try:
         states = make(SimpleNamespace(n=n), sizes_only(hosted, rows, features))
@@ -135,13 +136,12 @@ def memory_need(
     copies = (hosted + 2 * len(method.token_start(n))) * features * 8
     unit, by_units = unit_rows(method), method.draws_samples or bool(method.phases)
     drawn = SAMPLE_BYTES / unit if method.draws_samples else 0
-    sizes = list(zip(node_rows, node_nonzeros, strict=True))
-    units = [math.ceil(min(1.0, unit / max(1, m)) * entries) for m, entries in sizes]
-    of_unit = max(units, default=0) if unit > 1 else 0
-    visits = [math.ceil(min(1.0, method.reach(m) / max(1, m)) * entries) for m, entries in sizes]
-    largest = of_unit if by_units else max(visits, default=0)
+    units = np.ceil(np.minimum(1.0, unit / np.maximum(1, sizes)) * entries)
+    of_unit = int(units.max(initial=0)) if unit > 1 else 0
+    visits = np.ceil(np.minimum(1.0, reaches(method, sizes) / np.maximum(1, sizes)) * entries)
+    largest = of_unit if by_units else int(visits.max(initial=0))
     tables = math.ceil((table_bytes(unit) + drawn) * rows)
-    return MemoryNeed(hosted, features, rows, sum(node_nonzeros), largest, kept + copies, tables, by_units)
+    return MemoryNeed(hosted, features, rows, int(entries.sum()), largest, kept + copies, tables, by_units)
 
 
 def parse_memory(key: str, value: int | float | str | None) -> int | None:

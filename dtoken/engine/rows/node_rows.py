@@ -1,11 +1,11 @@
 """The rows of hosted nodes, in memory or streamed through it: what engines do with all of them is the same here."""
 
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from typing import cast
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from dtoken.algorithms.contract import Arrays, Method, Origin, Vector
 from dtoken.algorithms.starts import Starting
@@ -28,10 +28,10 @@ Map = Callable[[Callable[[int], None], range], Iterable[None]]
 class NodeRows:
     """The rows of ``nodes``: all in memory, or as many as there is ``room`` for."""
 
-    def __init__(self, shards: Shards, nodes: Sequence[int], loss: Loss, method: Method, room: Room | None) -> None:
+    def __init__(self, shards: Shards, nodes: ArrayLike, loss: Loss, method: Method, room: Room | None) -> None:
         self._method = method
         self.start_seconds = 0.0  # that the initial state took
-        self.work = [shards.node_nonzeros[node] for node in nodes]  # what a pass over each node costs
+        self.work = np.asarray(shards.node_nonzeros)[np.asarray(nodes, np.int64)]  # what a pass over each node costs
         self.pieces: RowPieces | None = None  # None: all rows are in memory
         if room is None or not isinstance(shards, ShardStore):
             self.rows: HostedRows = host(shards, nodes, loss, method.blocks)

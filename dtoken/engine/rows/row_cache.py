@@ -9,21 +9,19 @@ change while a piece is at work are none of its own, and the tables that say whe
 ``rows.stop``) change only between two pieces (`Change`): compiled steps never notice. See docs/design/out-of-core.md.
 """
 
-import math
 from collections.abc import Sequence
-from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from dtoken.algorithms.contract import Method
 from dtoken.compiled import compiled
 from dtoken.data.row_files import ENTRY_BYTES, RowFiles, Spans, digest_of, digest_part
 from dtoken.data.store import ShardStore
 from dtoken.errors import InputError
-from dtoken.problem.blocks import block_norms
-from dtoken.problem.hosted import HostedRows
+from dtoken.problem.blocks import Blocks
+from dtoken.problem.hosted import HostedRows, hosted_groups, place_block_norms
 from dtoken.problem.kernels import squared_norms
 from dtoken.problem.losses import Loss
 
@@ -43,6 +41,12 @@ def unit_rows(method: Method) -> int:
     """How many rows are read and kept together: those of a sample, or of a bucket of samples that are used in order."""
     bucket = getattr(method, "bucket", 1 if method.draws_samples else None)
     return int(getattr(method, "block_rows", OF_NODES)) if bucket is None else method.blocks.rows * int(bucket)
+
+
+def reaches(method: Method, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Rows that a visit uses at most, of nodes with so many rows each."""
+    distinct, place = np.unique(rows, return_inverse=True)
+    return np.array([method.reach(int(m)) for m in distinct], np.int64)[place]
 
 
 class Change(NamedTuple):
@@ -71,17 +75,18 @@ class RowCache:
     def __init__(
         self,
         store: ShardStore,
-        nodes: Sequence[int],
+        nodes: ArrayLike,
         loss: Loss,
         entries: int,
         method: Method,
         readers: int = 1,
     ) -> None:
-        if max((store.node_nonzeros[node] for node in nodes), default=0) >= 2**32:
+        numbers = np.asarray(nodes, np.int64)
+        if store.node_nonzeros[numbers].max(initial=0) >= 2**32:
             raise InputError("a node has more than 4,294,967,295 non-zeros, too many for engine.memory; use more nodes")
-        counts = np.array([store.node_rows[node] for node in nodes])
-        first, self.unit = np.cumsum([0, *counts]), unit_rows(method)
-        self.first = np.cumsum([0, *-(-counts // self.unit)])  # first unit of each node
+        counts = store.node_rows[numbers]
+        first, self.unit = np.concatenate([[0], np.cumsum(counts)]), unit_rows(method)
+        self.first = np.concatenate([[0], np.cumsum(-(-counts // self.unit))])  # first unit of each node
         start, stop = np.zeros(first[-1], np.int64), np.zeros(first[-1], np.int64)
         labels, norms = np.empty(first[-1]), np.empty(first[-1])
         data, indices, block = np.empty(entries), np.empty(entries, np.uint32), method.blocks.rows
@@ -92,24 +97,17 @@ class RowCache:
         self._row = np.empty(0, np.int64)  # first row of each unit, where units are not rows
         self.begin, self.end = start, stop  # of each unit in the arena; where it is not there, both negative
         if self.unit > 1:
-            self._row = np.concatenate([np.arange(a, b, self.unit) for a, b in pairwise(first)])
+            self._row = Blocks(self.unit).first_rows(first)
             self.begin, self.end = np.empty(units, np.int64), np.empty(units, np.int64)
         self._home, self._digest = np.empty(units, np.uint32), np.empty(units, np.uint32)  # first entry in its node
         self._rank = np.full(units, UNKNOWN, np.uint8)  # scratch: which of the next pieces uses a unit first
-        for i, node in enumerate(nodes):
-            self._scan(store, node, i)
+        self._scan(store, numbers)
         if block > 1:
-            norms.fill(0.0)
-            of_blocks = block_norms(store, method.blocks)
-            for i, node in enumerate(nodes):
-                norms[first[i] : first[i + 1] : block] = of_blocks[node]
-        sizes = self.sizes(np.arange(units))
-        of_nodes = [int(sizes[a:b].sum()) for a, b in pairwise(self.first)]
-        reach = [math.ceil(method.reach(int(m)) / self.unit) for m in counts]  # units that a visit uses at most
-        of_visits = [int(np.sort(sizes[a:b])[-k:].sum()) for (a, b), k in zip(pairwise(self.first), reach, strict=True)]
-        self.in_parts = bool(method.phases) and 2 * max(of_nodes, default=0) > entries  # whether steps are divided
+            place_block_norms(store, numbers, method.blocks, first, norms)
+        sizes, of_nodes = self.sizes(np.arange(units)), store.node_nonzeros[numbers]
+        self.in_parts = bool(method.phases) and 2 * of_nodes.max(initial=0) > entries  # whether steps are divided
         by_units = method.draws_samples or self.in_parts
-        largest = int(max(sizes if by_units else of_visits, default=0))
+        largest = int((sizes if by_units else self._of_visits(method, sizes, of_nodes)).max(initial=0))
         if 2 * largest > entries:
             raise InputError(
                 f"a step uses up to {ENTRY_BYTES * largest / 1e6:,.1f} MB of rows, and there must be room for two, but "
@@ -121,22 +119,32 @@ class RowCache:
         self._turn = 0
         self.entries_read = 0
 
-    def _scan(self, store: ShardStore, node: int, i: int) -> None:
-        """Fill the tables of node i in one pass, in which all chunks are verified."""
-        rows, row, entry = self.rows, int(self.rows.first[i]), 0
-        own = slice(self.first[i], self.first[i + 1])
-        size, digest = np.zeros(own.stop - own.start, np.int64), np.zeros(own.stop - own.start, np.uint64)
-        for block in store.blocks(node):
-            part = slice(row, row + block.rows)
-            rows.y[part] = block.y
-            squared_norms(block.data, block.indptr, rows.q[part])
-            columns = _Columns(block.data.view(np.uint64), block.indices.view(np.uint32), block.indptr)
-            units = _Units(self.unit, size, digest)
-            _note(columns, row - int(rows.first[i]), units, rows.start[part], rows.stop[part])
-            row, entry = row + block.rows, entry + len(block.data)
-        self._home[own] = np.cumsum(size) - size
-        self.begin[own], self.end[own] = -1 - size, -1  # absent, but the size is known: see `sizes`
-        _note_digests(digest, size, self._digest[own])
+    def _of_visits(self, method: Method, sizes: NDArray[np.int64], of_nodes: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Entries that a visit of each node uses at most: of all its rows, or of the longest ones that it can reach."""
+        found, reach = of_nodes.copy(), -(-reaches(method, np.diff(self.rows.first)) // self.unit)
+        for i in np.flatnonzero(reach < np.diff(self.first)).tolist():
+            found[i] = np.sort(sizes[self.first[i] : self.first[i + 1]])[-reach[i] :].sum()
+        return found
+
+    def _scan(self, store: ShardStore, nodes: NDArray[np.int64]) -> None:
+        """Fill the tables in one pass, in which all chunks are verified."""
+        rows, i, row = self.rows, 0, 0
+        for count, blocks in hosted_groups(store, nodes):
+            own, bounds = slice(self.first[i], self.first[i + count]), self.first[i : i + count + 1]
+            size, digest = np.zeros(own.stop - own.start, np.int64), np.zeros(own.stop - own.start, np.uint64)
+            units = _Units(self.unit, i, rows.first, self.first, size, digest)
+            for block in blocks:
+                part = slice(row, row + block.rows)
+                rows.y[part] = block.y
+                squared_norms(block.data, block.indptr, rows.q[part])
+                columns = _Columns(block.data.view(np.uint64), block.indices.view(np.uint32), block.indptr)
+                _note(columns, row, units, rows.start[part], rows.stop[part])
+                row += block.rows
+            before = np.cumsum(size) - size  # entries before each unit, over these nodes
+            self._home[own] = before - np.repeat(before[bounds[:-1] - own.start], np.diff(bounds))
+            self.begin[own], self.end[own] = -1 - size, -1  # absent, but the size is known: see `sizes`
+            _note_digests(digest, size, self._digest[own])
+            i += count
 
     def sizes(self, units: Units) -> NDArray[np.int64]:
         """Entries of units, in memory or not."""
@@ -198,20 +206,27 @@ class _Columns(NamedTuple):
 
 
 class _Units(NamedTuple):
-    """The units of a node, while its rows are taken down."""
+    """The units of some nodes, while their rows are taken down."""
 
     rows: int  # of a unit
+    node: int  # the first one
+    first_row: NDArray[np.int64]  # of all nodes
+    first: NDArray[np.int64]  # first unit of all nodes
     size: NDArray[np.int64]  # (units,) entries so far
     digest: NDArray[np.uint64]  # (units,) of these
 
 
 @compiled
 def _note(columns: Any, row: int, units: Any, start: Any, stop: Any) -> None:
-    """Take down a block of rows, the first of which is number ``row`` of its node: where each lies inside its unit."""
+    """Take down a block of rows, the first of which is number ``row`` of all: where each lies inside its unit."""
     bits, indices, indptr = columns
-    unit, size, digest = units
+    size, digest, i = units.size, units.digest, units.node
+    base = units.first[i]
     for j in range(len(start)):
-        u, length = (row + j) // unit, indptr[j + 1] - indptr[j]
+        while row + j >= units.first_row[i + 1]:
+            i += 1
+        u = units.first[i] - base + (row + j - units.first_row[i]) // units.rows
+        length = indptr[j + 1] - indptr[j]
         digest[u] += digest_part(bits, indices, indptr[j], indptr[j + 1], size[u])
         start[j], stop[j] = size[u], size[u] + length
         size[u] += length

@@ -1,6 +1,5 @@
 """The Dask engine without faults: equal bits for every method on any number of workers, alone or beside others."""
 
-import random
 import ssl
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -362,7 +361,7 @@ def test_workers_with_a_budget_give_the_same_bits(
         assert_equal(execute(experiment, local, events), execute(experiment, engine, events))
         assert state_of(local) == state_of(engine)
     with DaskEngine(client, experiment, store, replace(PATIENT, memory=budget)) as engine:
-        file = store.path / f"nodes/{random.randrange(4)}/X/data/c/0"
+        file = store.path / "packs/0/X/data/c/0"
         content = file.read_bytes()
         file.write_bytes(bytes([content[0] ^ 1]) * len(content))
         with pytest.raises(DamagedStore, match=f"{file.relative_to(store.path)} is damaged: its checksum"):

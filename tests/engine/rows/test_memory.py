@@ -249,7 +249,7 @@ def test_damage_keeps_the_checkpoint_and_a_mended_run_goes_on(
     tmp_path: Path, tiny_buffers: None, monkeypatch: pytest.MonkeyPatch, seed: int
 ) -> None:
     expected, chance = run(tmp_path), random.Random(seed)
-    damaged, after = f"nodes/{chance.randrange(3)}/X/{chance.choice(['data', 'indices'])}/c/0", chance.randint(2, 5)
+    damaged, after = f"packs/0/X/{chance.choice(['data', 'indices'])}/c/0", chance.randint(2, 5)
     file = next((tmp_path / "stores").glob("*.zarr")) / damaged
     content = file.read_bytes()
     records = 0

@@ -194,7 +194,7 @@ def test_a_step_takes_its_node_in_parts_where_memory_does_not_hold_it(
 def test_the_needed_rows_are_in_memory(store: ShardStore, data: st.DataObject) -> None:
     """Whatever is asked for; checked while the bytes for the next piece are already there, but the table is not."""
     entries = data.draw(st.integers(8 * FEATURES, 600))
-    nodes = [3, 0, 4]
+    nodes = [0, 3, 4]
     shards = [store.shard(node) for node in nodes]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(row_cache, "PIECE_ENTRIES", 4 * FEATURES)
@@ -236,12 +236,13 @@ def test_what_is_needed_last_is_dropped_first(store: ShardStore) -> None:
 @pytest.mark.parametrize("method", [TVR(tokens=2), Token(tokens=2)], ids=["rows", "nodes"])
 def test_damage_during_a_run_is_named(store: ShardStore, kind: str, method: Any, tmp_path: Path) -> None:
     case = setup(_copy(store, tmp_path / "copy.zarr"), method)
-    file = case.shards.path / "nodes/2/X/indices/c/1"
+    chunk = int(store.meta.first_entry[2]) // 37 + 1  # one that node 2 has rows in
+    file = case.shards.path / f"packs/0/X/indices/c/{chunk}"
     events = case.events(400)
     room = Room(2 * max(store.node_nonzeros))
     with LocalEngine(method, case.constants, case.shards, case.problem.loss, 2, room) as engine:
         _damage(file, kind)
-        with pytest.raises(DamagedStore, match=r"nodes/2/X/indices/c/1 (is damaged|has \d+ bytes)"):
+        with pytest.raises(DamagedStore, match=rf"packs/0/X/indices/c/{chunk} (is damaged|has \d+ bytes)"):
             happen(engine, events)
 
 
@@ -251,31 +252,31 @@ def test_damage_anywhere_is_named(store: ShardStore, seed: int, tmp_path: Path) 
     chance = random.Random(seed)
     method = chance.choice([*DRAWING, *FORESEEN, *WHOLE])
     case = setup(_copy(store, tmp_path / "copy.zarr"), method, graph="complete")
-    node, name = chance.randrange(NODES), chance.choice(["data", "indices"])
-    folder = case.shards.path / f"nodes/{node}/X/{name}/c"
+    name = chance.choice(["data", "indices"])
+    folder = case.shards.path / f"packs/0/X/{name}/c"
     file = chance.choice(sorted(path for path in folder.iterdir() if path.name.isdigit()))
     least = least_entries(method, store)
     room = Room(chance.randint(least, max(least, sum(store.node_nonzeros) // 3)), chance.random() < 0.5)
     arguments = (method, case.constants, case.shards, case.problem.loss, chance.randint(1, 3), room)
     with LocalEngine(*arguments) as engine:
         _damage(file, chance.choice(["changed", "truncated"]))
-        with pytest.raises(DamagedStore, match=rf"nodes/{node}/X/{name}/c/{file.name} (is damaged|has \d+ bytes)"):
+        with pytest.raises(DamagedStore, match=rf"packs/0/X/{name}/c/{file.name} (is damaged|has \d+ bytes)"):
             happen_and_measure(engine, case.events(400))
 
 
 def test_rows_that_never_can_be_read_are_named(store: ShardStore, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The files are fine, and yet the reads of one node fail, again and again."""
+    """The files are fine, and yet the reads of some nodes fail, again and again."""
     case = setup(store, TVR(tokens=2))
     read, attempts = row_files._read, Counter[int]()
 
     def failing(spans: Any, start: int, stop: int, *where: Any) -> int:
-        bad = [k for k in range(start, stop) if spans.node[k] == 3]
+        bad = [k for k in range(start, stop) if spans.entry[k] >= store.meta.first_entry[3]]
         attempts.update(int(spans.entry[k]) for k in bad[:1])
         return int(read(spans, start, bad[0] if bad else stop, *where))
 
     with LocalEngine(case.method, case.constants, store, case.problem.loss, 1, Room(100)) as engine:
         monkeypatch.setattr(row_files, "_read", failing)
-        with pytest.raises(DamagedStore, match=r"nodes/3/X cannot be read, or is not what it was at the start"):
+        with pytest.raises(DamagedStore, match=r"packs/0/X cannot be read, or is not what it was at the start"):
             happen(engine, case.events(200))
     assert max(attempts.values()) > row_files.ATTEMPTS
 
@@ -284,7 +285,7 @@ def test_a_file_that_comes_back_is_no_damage(store: ShardStore, tmp_path: Path) 
     """Too short at one attempt, whole at the next: the bits are those of an undisturbed run."""
     case = setup(_copy(store, tmp_path / "copy.zarr"), TVR(tokens=2))
     expected = state_after(setup(store, TVR(tokens=2)), None, 1, [])
-    files = [file for file in case.shards.path.glob("nodes/*/X/*/c/*") if file.name.isdigit()]
+    files = [file for file in case.shards.path.glob("packs/*/X/*/c/*") if file.name.isdigit()]
     contents = {file: file.read_bytes() for file in files}
     attempts: list[int] = []
 
@@ -324,7 +325,7 @@ def test_what_never_can_be_read_is_named(store: ShardStore, monkeypatch: pytest.
         engine._node_rows.pieces.cache._files.close()  # type: ignore[union-attr]
         monkeypatch.setattr(row_files, "open_for_reading", fail)
         monkeypatch.setattr(Path, "read_bytes", refuse)
-        with pytest.raises(DamagedStore, match=r"nodes/\d/X/data/c/\d+ cannot be read: input/output error"):
+        with pytest.raises(DamagedStore, match=r"packs/0/X/data/c/\d+ cannot be read: input/output error"):
             happen(engine, case.events(50))
     assert len(attempts) > row_files.ATTEMPTS
 

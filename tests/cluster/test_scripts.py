@@ -56,12 +56,37 @@ def test_a_script_asks_for_what_was_given(kind: str, tmp_path: Path) -> None:
     assert not (tmp_path / "shared").exists()  # a script leaves nothing behind
 
 
+# qsub(1B) of PBS, bsub(1) of LSF: the name, and where errors and output go; a folder, or %J for the job.
+PRINTED = {
+    "pbs": ["-N dask-worker", "-e {}/", "-o {}/"],
+    "lsf": ["-J dask-worker", "-e {}/lsf-0-%J.err", "-o {}/lsf-0-%J.out"],
+}
+
+
+@pytest.mark.parametrize("kind", PRINTED)
+def test_a_script_has_nothing_else_but_its_name_and_where_it_prints_to(kind: str, tmp_path: Path) -> None:
+    script = described(kind, tmp_path).job_script()
+    assert script.startswith("#!/usr/bin/env bash\n")
+    directives = re.findall(rf"^{re.escape(PREFIX[kind])} (.*)$", script, re.MULTILINE)
+    printed = [line.format(tmp_path / "logs") for line in PRINTED[kind]]
+    assert sorted(directives) == sorted(EXPECTED[kind] + printed)
+
+
 def test_htcondor_has_a_description_instead(tmp_path: Path) -> None:
     text = described("htcondor", tmp_path / "shared").job_script()
-    assert "MY.DaskWorkerCores = 6" in text
-    assert "MY.DaskWorkerMemory = 10300000000" in text
-    assert "MY.DaskWorkerDisk = 1000000000" in text
-    assert text.rstrip().endswith("Queue")
+    given = dict(line.split(" = ", 1) for line in text.splitlines() if " = " in line)
+    # condor_submit(1): processors, memory in MiB and disk in KiB, here as expressions over attributes of the job
+    assert given["RequestCpus"] == "MY.DaskWorkerCores"
+    assert given["RequestMemory"] == "floor(MY.DaskWorkerMemory / 1048576)"
+    assert given["RequestDisk"] == "floor(MY.DaskWorkerDisk / 1024)"
+    assert given["MY.DaskWorkerCores"] == "6"
+    assert given["MY.DaskWorkerMemory"] == "10300000000"
+    assert given["MY.DaskWorkerDisk"] == "1000000000"
+    assert given["LogDirectory"] == str(tmp_path / "shared/logs")
+    assert given["Output"] == "$(LogDirectory)/worker-$F(MY.JobId).out"
+    assert given["Executable"] == "/bin/sh"
+    assert given["Arguments"].startswith("\"-c 'exec ")
+    assert text.rstrip().endswith("\nQueue")
 
 
 @pytest.mark.parametrize("kind", BATCH)

@@ -108,7 +108,7 @@ class SampledRounds(Rounds):
         for events, after in super().segments(start):
             local = events.kind == LOCAL
             draw = events.draw.copy()
-            draw[local] = _generator(self.seed, after.segment - 1).random(int(np.count_nonzero(local)))
+            draw[local] = generator(self.seed, after.segment - 1).random(int(np.count_nonzero(local)))
             yield events._replace(draw=draw), after
 
 
@@ -130,9 +130,9 @@ class RandomRounds:
         patterns = concatenate([self.exchange, local_steps(self.n)])
         steps = max(1, SEGMENT_STEPS // max(self.exchange.size, self.n))
         while True:
-            generator = _generator(self.seed, start.segment)
-            exchanging = generator.random(steps) < self.p
-            draws = generator.random((steps, self.n))
+            numbers = generator(self.seed, start.segment)
+            exchanging = numbers.random(steps) < self.p
+            draws = numbers.random((steps, self.n))
             sizes = np.where(exchanging, self.exchange.size, self.n)
             step = np.repeat(np.arange(steps), sizes)
             place = np.arange(len(step)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
@@ -145,7 +145,7 @@ class RandomRounds:
             yield events, start
 
 
-def _generator(seed: int, segment: int) -> np.random.Generator:
+def generator(seed: int, segment: int) -> np.random.Generator:
     """The numbers of a segment."""
     return np.random.Generator(np.random.Philox(key=np.array([seed, 0], np.uint64), counter=[0, 0, 0, segment]))
 

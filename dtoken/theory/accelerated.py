@@ -34,6 +34,7 @@ class Accelerated(NamedTuple):
     total: float  # p_ij = weight / total
     importance: float  # weight of a sample is sqrt(1 + importance * L_ij / sigma~)
     rate: float  # rho
+    n: int  # nodes
 
 
 @dataclass(frozen=True)
@@ -63,11 +64,34 @@ def accelerated(
     If ``p_comm`` is not given, it balances the two bounds on rho, for which rho is largest.
     """
     n = len(pi)
+    return _constants(K, (n + K - 1) / (n * K), pi, K, sigma_t, L_b, sampling, p_comm)
+
+
+def gossip_accelerated(
+    lambda_min: float, R: float, edges: int, sigma: float, L_b: float, sampling: RootSampling
+) -> Accelerated:
+    """The constants of ADFS: so many edges with resistances of at most ``R``, drawn uniformly, in the place of visits.
+
+    The smallest eigenvalue of the graph is in the place of K, and the rest of the argument is the same.
+    """
+    return _constants(lambda_min, R, np.ones(len(sampling.node)), edges, sigma, L_b, sampling, None)
+
+
+def _constants(
+    lambda_min: float,
+    R: float,
+    pi: NDArray[np.float64],
+    parts: int,
+    sigma_t: float,
+    L_b: float,
+    sampling: RootSampling,
+    p_comm: float | None,
+) -> Accelerated:
+    """The constants for edges that are drawn with probability pi / parts, of a graph with this smallest eigenvalue."""
     kappa = 1 + L_b / sigma_t
-    alpha = K / (sigma_t * kappa)
+    alpha = lambda_min / (sigma_t * kappa)
     sigma_A = alpha * convexity_ratio(1, kappa)
-    R = (n + K - 1) / (n * K)
-    c_comm = float(pi.min()) / K * math.sqrt(sigma_A * sigma_t / (2 * R))
+    c_comm = float(pi.min()) / parts * math.sqrt(sigma_A * sigma_t / (2 * R))
     c_comp = math.sqrt(sigma_A / alpha) / sampling.bound
     balanced = c_comp / (c_comm + c_comp)
     if p_comm is None:
@@ -77,7 +101,7 @@ def accelerated(
         p_comp = 1 - p_comm
         rho = min(p_comm * c_comm, p_comp * c_comp)
     total = float(sampling.node.sum())
-    p_edge = p_comm * pi / K
+    p_edge = p_comm * pi / parts
     return Accelerated(
         sigma_t=sigma_t,
         L_b=L_b,
@@ -95,4 +119,5 @@ def accelerated(
         total=total,
         importance=sampling.importance,
         rate=rho,
+        n=len(pi),
     )

@@ -61,3 +61,33 @@ def network(topology: Topology, method: str) -> Network:
     largest = float(eigsh(laplacian, k=1, which="LA", v0=start, return_eigenvectors=False)[0])
     near_zero = eigsh(laplacian, k=2, sigma=-1e-3, which="LM", v0=start, return_eigenvectors=False)
     return Network(neighbours, degree, largest, float(near_zero.max()))
+
+
+def edges(net: Network) -> NDArray[np.int32]:
+    """(E, 2) the edges, the smaller node first.
+
+    Examples
+    --------
+    >>> from dtoken.graph import build
+    >>> edges(network(build("path", 3), "adfs")).tolist()
+    [[0, 1], [1, 2]]
+    """
+    pairs = [(i, int(j)) for i, others in enumerate(net.neighbours) for j in others if i < j]
+    return np.array(pairs, np.int32).reshape(-1, 2)
+
+
+def largest_resistance(net: Network) -> float:
+    """The largest effective resistance of an edge, if every edge is a resistor of 1.
+
+    Examples
+    --------
+    >>> from dtoken.graph import build
+    >>> round(largest_resistance(network(build("ring", 5), "adfs")), 12)  # 1 and 4 resistors side by side
+    0.8
+    """
+    n, pairs = len(net.neighbours), edges(net)
+    laplacian = np.diag(net.degree)
+    laplacian[pairs[:, 0], pairs[:, 1]] = laplacian[pairs[:, 1], pairs[:, 0]] = -1.0
+    inverse = np.linalg.inv(laplacian + 1 / n)
+    diagonal = np.diag(inverse)
+    return float((diagonal[pairs[:, 0]] + diagonal[pairs[:, 1]] - 2 * inverse[pairs[:, 0], pairs[:, 1]]).max())

@@ -82,6 +82,12 @@ def mc_sag(case: Setup, engine: Any) -> tuple[Floats, ...]:
     return case.shards.n * engine.tokens.mean[0], *-engine.nodes.g
 
 
+def adfs(case: Setup, engine: Any) -> tuple[Floats, ...]:
+    """As for TAVR, without tokens, after whole exchanges."""
+    nodes = engine.nodes
+    return nodes.pair[:, :, 0].sum(axis=0), of_samples(case, nodes.sample[:, 0] + nodes.sample[:, 1])
+
+
 INVARIANTS: dict[str, Callable[[Setup, Any], tuple[Floats, ...]]] = {
     "token": dual,
     "tvr": dual,
@@ -92,6 +98,7 @@ INVARIANTS: dict[str, Callable[[Setup, Any], tuple[Floats, ...]]] = {
     "nids": nids,
     "dvr": dvr,
     "sdca": sdca,
+    "adfs": adfs,
     "diging": tracking,
     "agd": gd,
     "gt_saga": sampled_tracking,
@@ -105,6 +112,8 @@ def test_keeps_its_invariant(name: str, loss: str) -> None:
     case = make_setup(name, loss)
     pattern = getattr(case.schedule, "pattern", None)  # of a round
     events = case.events(3000 if pattern is None else 40 * pattern.size)
+    if name == "adfs":
+        events = events.between(0, int(np.flatnonzero(events.kind == LOCAL)[-1]) + 1)
     if name == "dvr":  # until after the last local step of all nodes, so not inside an exchange
         last = np.flatnonzero((events.kind == LOCAL) & (events.node == case.shards.n - 1))[-1]
         events = events.between(0, int(last) + 1)

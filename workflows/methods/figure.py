@@ -29,6 +29,7 @@ METHODS: dict[str, dict[str, Any]] = {
     "diging": {"_target_": "diging"},
     "dvr": {"_target_": "dvr"},
     "gt_saga": {"_target_": "gt_saga"},
+    "adfs": {"_target_": "adfs"},
 }
 AXES = {"jumps": "jumps", "passes": "passes over the data", "time": "ideal time"}
 

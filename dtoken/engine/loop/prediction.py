@@ -13,6 +13,8 @@ import numpy as np
 from dtoken.algorithms.contract import Arrays, Facts, Method
 from dtoken.schedule.clock import Costs
 from dtoken.schedule.events import DELIVER, LOCAL, MOVE, VISIT, Events
+from dtoken.schedule.exchanges import PARTS as PARTS_OF_EXCHANGE
+from dtoken.schedule.exchanges import Exchanges
 from dtoken.schedule.rounds import RandomRounds, Rounds
 from dtoken.schedule.stream import Law, Schedule
 from dtoken.theory.local_work import PARTS, Work, rate_share, work
@@ -155,6 +157,9 @@ def expected(schedule: Schedule, law: Law, costs: Costs, facts: Facts) -> Expect
         p, local = schedule.p, 1 - schedule.p
         gradients = p * messages.gradients + local * float(costs.local.sum())
         return Expected(p * messages.events + local * facts.n, p * messages.jumps, gradients)
+    if isinstance(schedule, Exchanges):
+        local = 1 - schedule.p
+        return Expected(PARTS_OF_EXCHANGE * schedule.p + local, 2 * schedule.p, local * float(law.nodes @ costs.local))
     p_local = max(0.0, 1 - law.p_visit - law.p_meet)
     at_visits = float(facts.walk.visit_law(law.jumps) @ costs.visit)
     meetings = _meetings(law, facts)

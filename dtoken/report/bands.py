@@ -22,6 +22,7 @@ LINEAR = ("objective", *TEST)  # measures that may be negative: averaged and dra
 LOW, HIGH = 0.1, 0.9  # quantiles of the band
 POINTS = 80  # per curve
 ERRORS = 2  # standard errors of estimates on either side
+LEAST = 0.01  # share of an estimate to which its band goes down where the error is as large as it is
 
 
 @dataclass(frozen=True)
@@ -71,13 +72,19 @@ def aggregate(
     estimated = all(ERROR in table for table in tables) and any(table[ERROR].gt(0).any() for table in tables)
     for measure in ("suboptimality", "objective") if estimated else ():
         for bound, side, which in ((low, -ERRORS, 0), (high, ERRORS, 2)):
-            moved = [table.assign(**{measure: table[measure] + side * table[ERROR]}) for table in tables]
+            moved = [table.assign(**{measure: _moved(table, measure, side)}) for table in tables]
             values = np.array(
                 [at_points(each, axis, measure, x, stays) for each, stays in zip(moved, held, strict=True)]
             )
             quantile = _quantiles(values)[which]
             bound[measure] = quantile if measure in LINEAR else 10**quantile
     return Curves(x, median, low, high, estimated)
+
+
+def _moved(table: "pd.DataFrame", measure: str, side: int) -> "pd.Series[float]":
+    """A measure so many standard errors off; what is drawn by its logarithm stays above a small share of itself."""
+    found = table[measure] + side * table[ERROR]
+    return found if measure in LINEAR else found.clip(lower=LEAST * table[measure])
 
 
 def _quantiles(values: Vector) -> Vector:

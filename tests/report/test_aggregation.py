@@ -384,3 +384,18 @@ def test_accuracies_come_from_the_runs_or_from_the_user(tmp_path: Path) -> None:
     assert accuracies_of(sweep, [1e-6, 1e-3]) == [1e-3, 1e-6]
     with pytest.raises(InputError, match="accuracy -1 is not a positive number"):
         accuracies_of(sweep, [-1.0])
+
+
+def test_bands_of_estimates_contain_two_standard_errors() -> None:
+    table = pd.DataFrame({"messages": [0, 1, 2], "suboptimality": [4.0, 2.0, 1.0], "objective": [5.0, 3.0, 2.0]})
+    for name in ("distance", "consensus"):
+        table[name] = 1.0
+    table["objective_error"] = [0.0, 0.5, 0.75]
+    curves = aggregate([table], "messages")
+    assert curves is not None
+    assert curves.estimated
+    np.testing.assert_allclose(curves.low["suboptimality"], [4.0, 1.0, 0.01])  # 1 - 1.5 has no logarithm
+    np.testing.assert_allclose(curves.high["suboptimality"], [4.0, 3.0, 2.5])
+    np.testing.assert_allclose(curves.low["objective"], [5.0, 2.0, 0.5])
+    np.testing.assert_allclose(curves.median["suboptimality"], [4.0, 2.0, 1.0])
+    assert not aggregate([table.drop(columns="objective_error")], "messages").estimated  # type: ignore[union-attr]

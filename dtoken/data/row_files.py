@@ -79,7 +79,7 @@ class RowFiles:
 
     def read(self, spans: Spans, data: NDArray[np.float64], indices: NDArray[np.uint32]) -> None:
         """Read rows into ``data`` and ``indices``; DamagedStore where that is not possible."""
-        spans = spans._replace(node=self._place[spans.node], entry=spans.entry + self._offset[spans.node])
+        spans = self._in_packs(spans)
         chunks = self._chunks_of(spans)
         start = 0
         while start < len(spans.node):
@@ -95,6 +95,7 @@ class RowFiles:
         A disk is as fast as in order only if it knows of many reads at a time. Where a few spans that are looked at are
         all in memory, nothing is asked for: that would take longer than it helps.
         """
+        spans = self._in_packs(spans)
         chunks = self._chunks_of(spans)
         stop = int(np.searchsorted(chunks[1], chunks[0][:1].sum() + self._most // 4, "left"))
         if stop == 0 or not hasattr(os, "posix_fadvise"):
@@ -105,6 +106,10 @@ class RowFiles:
             for k in range(stop):
                 for handle, at, size in self._extents(spans, k):
                     os.posix_fadvise(handle, at, size, os.POSIX_FADV_WILLNEED)
+
+    def _in_packs(self, spans: Spans) -> Spans:
+        """Places of nodes become those of packs, where several nodes may lie."""
+        return spans._replace(node=self._place[spans.node], entry=spans.entry + self._offset[spans.node])
 
     def _extents(self, spans: Spans, k: int) -> Iterator[tuple[int, int, int]]:
         """File handle, first byte and bytes of all parts of a span; files that could not be opened are left out."""
@@ -215,8 +220,9 @@ def _distinct(ordered: NDArray[np.int64]) -> NDArray[np.int64]:
 def _chunks(spans: Any, size: Any, first: Any, out: Any) -> None:
     for k in range(len(spans.node)):
         node = spans.node[k]
-        out[0, k] = first[node] + spans.entry[k] // size[node]
-        out[1, k] = first[node] + (spans.entry[k] + max(spans.size[k], 1) - 1) // size[node]
+        last = first[node + 1] - 1  # that of a span without entries at the very end
+        out[0, k] = min(first[node] + spans.entry[k] // size[node], last)
+        out[1, k] = min(first[node] + (spans.entry[k] + max(spans.size[k], 1) - 1) // size[node], last)
 
 
 @compiled

@@ -10,6 +10,7 @@ import random
 import tempfile
 import threading
 import time
+from collections import Counter
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -38,9 +39,11 @@ from tests.engine.dask.on_dask import (
     state_of,
     worker_pids,
 )
-from tests.waiting import NEVER, until
+from tests.waiting import NEVER
 
 TRANSPORTS = ("shared", "tcp", "mixed")
+MARK = f"DTOKEN_CHAOS={os.getpid()}"  # in the environment of all processes that are started here
+END_SECONDS = 60.0  # for processes that were told to end
 
 
 @dataclass
@@ -125,20 +128,37 @@ def chaotic_run(
             return killer.kills, engine.faults
 
 
-def leftovers() -> dict[str, list[str]]:
-    """What a run could leave behind on this machine: memory with a name or without, and what this process has open."""
-    mapped = []
+def leftovers() -> Counter[str]:
+    """What a run could leave behind on this machine: memory with a name or without, and what this process has open.
+
+    Other programs may use shared memory meanwhile: what one of them has open is not counted.
+    """
+    gc.collect()
+    found, open_elsewhere = Counter[str](), set()
     for process in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):
-            mapped += [process.name for line in (process / "maps").read_text().splitlines() if MEMORY_NAME in line]
-    return {
-        "/dev/shm": sorted(path.name for path in Path("/dev/shm").glob("*")),
-        "shared memory": mapped,
-        "threads": sorted(thread.name for thread in threading.enumerate() if thread.name.startswith("dtoken")),
-        "ports": sorted(
-            str(found.laddr.port) for found in psutil.Process().net_connections() if found.status == "LISTEN"
-        ),
-    }
+            ours = int(process.name) == os.getpid() or MARK.encode() in (process / "environ").read_bytes()
+            for line in (process / "maps").read_text().splitlines():
+                if ours:
+                    found["shared memory"] += MEMORY_NAME in line
+                elif "/dev/shm/" in line:
+                    open_elsewhere.add(Path(line.split(maxsplit=5)[5]).name)
+    found.update(f"/dev/shm/{path.name}" for path in Path("/dev/shm").glob("*") if path.name not in open_elsewhere)
+    found.update(thread.name for thread in threading.enumerate() if thread.name.startswith("dtoken"))
+    listening = [each for each in psutil.Process().net_connections() if each.status == "LISTEN"]
+    found.update(f"port {each.laddr.port}" for each in listening)
+    for descriptor in Path("/proc/self/fd").iterdir():
+        with suppress(OSError):  # the one of this folder
+            found[f"descriptor of {os.readlink(descriptor)}"] += 1
+    return found
+
+
+def assert_nothing_is_left(before: Counter[str]) -> None:
+    """Compare with what there was before; threads and processes that end may need a while for it."""
+    deadline = time.monotonic() + END_SECONDS
+    while new := leftovers() - before:
+        assert time.monotonic() < deadline, f"left behind: {dict(new)}"
+        time.sleep(0.2)
 
 
 def main() -> None:
@@ -151,9 +171,12 @@ def main() -> None:
     seed = asked.seed if asked.seed is not None else random.SystemRandom().randrange(10**6)
     print(f"seed {seed}", flush=True)
     rng, kills, faults, runs, began = random.Random(seed), 0, 0, 0, time.monotonic()
+    os.environ.update([MARK.split("=")])
     with tempfile.TemporaryDirectory() as root, quiet():
-        store, before = make_store(Path(root)), leftovers()
-        open_files = len(os.listdir("/proc/self/fd"))
+        store = make_store(Path(root))
+        with local_cluster(1):
+            pass  # Python keeps a pipe to the process that watches over its children
+        before = leftovers()
         while kills < asked.kills:
             secure = rng.random() < 0.3
             security = {"protocol": "tls://", "security": Security.temporary()} if secure else {}
@@ -169,9 +192,7 @@ def main() -> None:
             kills, faults, runs = kills + killed, faults + mended, runs + 1
             done = f"{name:<8} {graph:<9} {transport:<7} tls" if secure else f"{name:<8} {graph:<9} {transport:<7}    "
             print(f"{done} {killed} kills, {mended} recoveries: equal bits", flush=True)
-        gc.collect()
-        until(lambda: leftovers() == before)
-        until(lambda: len(os.listdir("/proc/self/fd")) <= open_files)
+        assert_nothing_is_left(before)
     seconds = time.monotonic() - began
     print(f"{runs} runs, {kills} kills, {faults} recoveries, {seconds:.0f} s: equal bits every time (seed {seed})")
     print("shared memory, /dev/shm, ports, threads and open files are as before")

@@ -17,7 +17,7 @@ class Common(NamedTuple):
 
     tokens: Arrays
     ready: NDArray[np.int64]  # (K,) turns of each token that is here, -1: it is not
-    sleeps: NDArray[np.int64]  # (threads,) what each thread sleeps for: see `dtoken.engine.events.sleeping`
+    sleeps: NDArray[np.int64]  # (threads,) whether each thread sleeps: see `dtoken.engine.events.sleeping`
     bells: NDArray[np.int64]  # (2,) trips of a message whose way is timed, to and fro
     message: NDArray[np.int64]  # of the size of a token
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from dtoken.algorithms.contract import Arrays
 from dtoken.engine.common import allocate, lay_out, own_common
-from dtoken.engine.events.executor import publish
+from dtoken.engine.events.executor import NOBODY, publish, ready_visit
 from dtoken.engine.events.plan import Plan
 from dtoken.engine.events.sleeping import AWAKE, ELSEWHERE, must_tell, patience, sleep, wake
 
@@ -91,7 +91,7 @@ class Handover:
         self.near = self._here | np.isin(self._host, hosts)  # threads with which tokens are in common
         self.common.sleeps[:] = np.where(self.near, AWAKE, ELSEWHERE)
         self.common.bells[:] = 0
-        self.patience = patience(int(np.count_nonzero(self.near)))
+        self.patience = patience(self.near)
 
     def put(self, tokens: Arrays) -> None:
         """Give all tokens these states."""
@@ -107,16 +107,15 @@ class Handover:
         here, near, own = (int(came[which].sum()) for which in (self._here, self.near, thread))
         return Hops(own, here - own, near - here, int(came.sum()) - near)
 
-    def wait(self, thread: int, plan: Plan, v: int, gives_up: Callable[[], bool]) -> None:
-        """Let ``thread`` sleep until the tokens of visit v have come."""
-        for k, turn in ((plan.token[v], plan.turn[v]), (plan.other[v], plan.other_turn[v])):
-            if k >= 0:
-                self._wait_for(thread, int(k), int(turn), gives_up)
+    def wait(self, thread: int, plan: Plan, cursor: NDArray[np.int64], gives_up: Callable[[], bool]) -> None:
+        """Let ``thread``, which is at ``cursor`` of its plan, sleep until a token has come with which it can go on."""
+        ready, failed = self.common.ready, self._courier.failed
+        sleep(
+            self.common.sleeps,
+            thread,
+            lambda: ready_visit(plan, cursor, ready) != NOBODY or gives_up() or failed(),
+        )
         self._courier.check()
-
-    def _wait_for(self, thread: int, k: int, turn: int, gives_up: Callable[[], bool]) -> None:
-        ready = self.common.ready
-        sleep(self.common.sleeps, thread, k, lambda: ready[k] == turn or gives_up() or self._courier.failed())
 
     def wake(self) -> None:
         """Wake up all threads of this host, to see that there is nothing to wait for any more."""
@@ -127,13 +126,13 @@ class Handover:
         """Token k has come from elsewhere, and is in its place."""
         publish(self.common.ready, k, turn)
         for thread in self.threads:
-            if must_tell(self.common.sleeps, thread, k):
+            if must_tell(self.common.sleeps, thread):
                 wake(self.common.sleeps, thread)
 
     def pass_on(self, k: int, thread: int, turn: int) -> float:
         """Tell a thread that token k goes there, if it must be told: send it there, or wake it up; seconds it took."""
         ready, sleeps = self.common.ready, self.common.sleeps
-        if not must_tell(sleeps, thread, k):
+        if not must_tell(sleeps, thread):
             return 0.0
         began = time.perf_counter()
         if self.near[thread]:

@@ -276,23 +276,23 @@ class Runner:
         tally = Tally(plan.events, **{f"hops_{way}": n for way, n in ways.hops(thread, plan.came)._asdict().items()})
         for k in np.flatnonzero(plan.depart >= 0).tolist():
             tally.sending += ways.pass_on(k, int(plan.depart[k]), int(turns[k]))
-        cursor, looked = np.concatenate([[0], plan.first[:-1]]), np.zeros(1, np.int64)
+        cursor, told = np.concatenate([[0], plan.first[:-1]]), np.zeros(2, np.int64)
         state = (self._c, self.rows, self.nodes, self.tokens, ways.common.ready, ways.common.sleeps)
         while not failed.is_set():
-            began, looked[0] = time.perf_counter(), 0
+            began, told[0] = time.perf_counter(), 0
             try:
-                status = self._run(plan, *state, cursor, looked, ways.patience)
+                status = self._run(plan, *state, cursor, told, ways.patience)
             except NumbaError as error:
                 raise InputError(f"the steps of {self._method.name} cannot be compiled: {_reason(error)}") from error
             taken = time.perf_counter() - began
-            idle = min(taken, float(looked[0]) * look_seconds()) if looked[0] else 0.0
+            idle = min(taken, float(told[0]) * look_seconds()) if told[0] else 0.0
             tally.busy += taken - idle
             tally.waiting += idle
             if status == LEAVING:
-                tally.sending += self._pass_on_after(plan, int(cursor[0]) - 1)
+                tally.sending += self._pass_on_after(plan, int(told[1]))
             elif status == WAITING:
                 began = time.perf_counter()
-                ways.wait(thread, plan, int(cursor[0]), failed.is_set)
+                ways.wait(thread, plan, cursor, failed.is_set)
                 tally.waiting += time.perf_counter() - began
             else:
                 break

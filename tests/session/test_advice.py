@@ -1,13 +1,16 @@
 """What the end of a run says of its bounds, and what it advises."""
 
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from dtoken.config.settings import make_settings
 from dtoken.engine.dask.facts import LinkFacts, worker_facts
 from dtoken.engine.loop.recorder import Record
 from dtoken.engine.runner import Tally
 from dtoken.session.advice import Layout, advice
+from dtoken.session.engines import _note_threads
 from dtoken.session.lines import _measured_times
 
 
@@ -53,3 +56,25 @@ def test_a_summary_of_an_earlier_version_is_still_shown() -> None:
     summary = summary_of(9.0, 1.0, 100)
     del summary["engine"]["shares"]
     assert _measured_times(summary).endswith("(ideal time: 2)")
+
+
+@pytest.mark.parametrize(
+    ("threads", "warned"),
+    [
+        (2, []),
+        (
+            3,
+            [
+                "engine.threads=3, but a worker has cluster.cores=2; threads that share a processor wait for each "
+                "other, so ask for as many cores"
+            ],
+        ),
+    ],
+)
+def test_more_threads_than_a_batch_job_has_processors_are_warned_of(threads: int, warned: list[str]) -> None:
+    settings = make_settings(
+        engine={"kind": "dask", "threads": threads}, cluster={"kind": "slurm", "workers": 2, "cores": 2}
+    )
+    said: list[str] = []
+    _note_threads(settings.engine, settings.cluster, SimpleNamespace(note=said.append))  # type: ignore[arg-type]
+    assert said == warned

@@ -58,7 +58,7 @@ def ports(
         (sleeping, "_system_call", lambda: futex),
         (sleeping, "look_seconds", lambda: 0.0),
         (runner, "look_seconds", lambda: 0.0),
-        (handover, "patience", lambda threads: 1),
+        (handover, "patience", lambda near: 1),
         (worker, "PeriodicCallback", SimTimer),
         (worker, "machine", lambda: world().current().machine),
         (worker, "give_back", lambda: None),

@@ -1,9 +1,9 @@
 """How a thread waits for a token at no cost, and how others wake it up, in this process or another one.
 
-Every thread has a number in an array that all share who hand tokens to each other: AWAKE, or the token that it sleeps
-for, or ELSEWHERE if it shares no memory with those who read this, so that tokens must be sent to it. Who makes a token
-ready looks at that number afterwards; who goes to sleep says so first, and then looks once more for the token. So one
-of both always sees what the other did.
+Every thread has a number in an array that all share who hand tokens to each other: AWAKE, or ASLEEP until a token
+comes, or ELSEWHERE if it shares no memory with those who read this, so that tokens must be sent to it. Who makes a
+token ready looks at that number afterwards; who goes to sleep says so first, and then looks once more for a token. So
+one of both always sees what the other did.
 
 Linux lets a thread sleep as long as a number in memory is what it was (futex), also for another process to change it.
 Where there is no such thing, it looks again now and then.
@@ -24,7 +24,7 @@ from dtoken.compiled import compiled
 from dtoken.engine.events.primitives import fence, load_acquire, pause, store_release
 from dtoken.engine.processors import own_processors
 
-AWAKE, ELSEWHERE = -1, -2
+AWAKE, ASLEEP, ELSEWHERE = range(3)
 NAP_SECONDS = 0.0002  # from one look to the next, where threads cannot be woken up
 WAIT, WAKE = 0, 1  # operations of futex
 EVERYBODY = 2**31 - 1
@@ -37,18 +37,17 @@ Numbers = NDArray[np.int64]
 
 
 @compiled
-def must_tell(sleeps: Any, thread: int, k: int) -> bool:
-    """Whether a thread (-1: none) to which token k goes, which was made ready, would not notice."""
+def must_tell(sleeps: Any, thread: int) -> bool:
+    """Whether a thread (-1: none) to which a token goes, which was made ready, would not notice."""
     if thread < 0:
         return False
     fence()
-    number = load_acquire(sleeps, thread)
-    return bool(number in (k, ELSEWHERE))
+    return bool(load_acquire(sleeps, thread) != AWAKE)
 
 
 @compiled
-def _announce(sleeps: Any, thread: int, k: int) -> None:
-    store_release(sleeps, thread, k)
+def _announce(sleeps: Any, thread: int) -> None:
+    store_release(sleeps, thread, ASLEEP)
     fence()
 
 
@@ -62,9 +61,13 @@ def looks(ready: Any, k: int, turn: int, most: int) -> int:
     return most
 
 
-def patience(threads: int) -> int:
-    """Looks for a token before a thread sleeps, if so many threads hand tokens to each other on this machine."""
-    return LOOKS if threads <= own_processors() else FEW_LOOKS
+def patience(near: NDArray[np.bool_]) -> int:
+    """Looks for a token before a thread sleeps; ``near`` are the threads of the run that share memory with it.
+
+    A token that comes as a message is received by a thread that needs a processor itself: who looks for long only keeps
+    it from that.
+    """
+    return LOOKS if near.all() and len(near) <= own_processors() else FEW_LOOKS
 
 
 @cache
@@ -80,17 +83,17 @@ def look_seconds() -> float:
     return min(taken) / TIMED_LOOKS
 
 
-def sleep(sleeps: Numbers, thread: int, k: int, enough: Callable[[], bool]) -> None:
+def sleep(sleeps: Numbers, thread: int, enough: Callable[[], bool]) -> None:
     """Let ``thread``, which is the calling one, sleep until it is woken up and there is nothing to wait for any more.
 
-    ``enough`` says whether that is so; the token k that it waits for has come, for instance.
+    ``enough`` says whether that is so; a token that it can use has come, for instance.
     """
     try:
         while True:
-            _announce(sleeps, thread, k)
+            _announce(sleeps, thread)
             if enough():
                 return
-            _wait(sleeps, thread, k)
+            _wait(sleeps, thread)
     finally:
         sleeps[thread] = AWAKE
 
@@ -102,11 +105,11 @@ def wake(sleeps: Numbers, thread: int) -> None:
         call(FUTEX[platform.machine()], _address(sleeps, thread), WAKE, EVERYBODY, None, None, 0)
 
 
-def _wait(sleeps: Numbers, thread: int, k: int) -> None:
+def _wait(sleeps: Numbers, thread: int) -> None:
     if (call := _system_call()) is None:
         time.sleep(NAP_SECONDS)
     else:
-        call(FUTEX[platform.machine()], _address(sleeps, thread), WAIT, k, None, None, 0)
+        call(FUTEX[platform.machine()], _address(sleeps, thread), WAIT, ASLEEP, None, None, 0)
 
 
 def _address(sleeps: Numbers, thread: int) -> int:

@@ -123,7 +123,7 @@ def test_equal_bits_for_all_methods(cluster: LocalCluster, client: Client, store
     compare(client, store, "tvr", "ring", "lazy", tokens=4, interactions_anywhere=0.2)
 
 
-@pytest.mark.parametrize("workers", [1, 2, 4])
+@pytest.mark.parametrize("workers", [1, 2, 3, 4])
 def test_equal_bits_with_two_threads_a_worker(
     cluster: LocalCluster, client: Client, store: ShardStore, workers: int
 ) -> None:
@@ -266,6 +266,8 @@ def test_equal_bits_with_tls(
         engine = compare(secure_client, store, name, transport="tcp")
         assert engine.workers == workers
         assert all(tally.hops_network > 0 for tally in engine.tallies.values()) == (workers > 1)
+    compare(secure_client, store, "tvr", "ring", "lazy", 2, "tcp", tokens=4, interactions_anywhere=0.2)
+    compare(secure_client, store, "extra", threads=2, transport="tcp")
 
 
 def test_without_certificate_nobody_reaches_scheduler_worker_or_tokens(

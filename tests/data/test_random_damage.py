@@ -41,10 +41,17 @@ def pick(root: Path, rng: Rng, pattern: str = "c/*") -> Path:
     return files[rng.integers(len(files))]
 
 
-def sibling(file: Path, root: Path, rng: Rng) -> Path:
-    """Another chunk of the same size, of any node."""
-    same = [each for each in sorted(root.rglob("c/*")) if each.stat().st_size == file.stat().st_size and each != file]
-    return same[rng.integers(len(same))] if same else file
+def pair(root: Path, rng: Rng) -> tuple[Path, Path]:
+    """Two chunks of the same size, of any nodes; one that has no such companion is not chosen."""
+    files = [file for file in sorted(root.rglob("c/*")) if file.is_file()]
+    alike = [(a, b) for a in files for b in files if a != b and a.stat().st_size == b.stat().st_size]
+    return alike[rng.integers(len(alike))]
+
+
+def exchange(first: Path, second: Path) -> None:
+    contents = first.read_bytes(), second.read_bytes()
+    second.write_bytes(contents[0])
+    first.write_bytes(contents[1])
 
 
 def flip(store: Path, other: Path, rng: Rng) -> None:
@@ -74,24 +81,17 @@ def zero(store: Path, other: Path, rng: Rng) -> None:
 
 
 def swap(store: Path, other: Path, rng: Rng) -> None:
-    first = pick(store, rng)
-    second = sibling(first, store, rng)
-    contents = first.read_bytes(), second.read_bytes()
-    second.write_bytes(contents[0])
-    first.write_bytes(contents[1])
+    exchange(*pair(store, rng))
 
 
 def swap_inside_an_array(store: Path, other: Path, rng: Rng) -> None:
-    first = pick(store / "packs" / str(rng.integers(packs(store))) / "X", rng)
-    second = sibling(first, first.parent, rng)
-    contents = first.read_bytes(), second.read_bytes()
-    second.write_bytes(contents[0])
-    first.write_bytes(contents[1])
+    array = store / "packs" / str(rng.integers(packs(store))) / "X" / str(rng.choice(["data", "indices", "indptr"]))
+    exchange(*pair(array, rng))
 
 
 def copy(store: Path, other: Path, rng: Rng) -> None:
-    file = pick(store, rng)
-    file.write_bytes(sibling(file, store, rng).read_bytes())
+    file, other_file = pair(store, rng)
+    file.write_bytes(other_file.read_bytes())
 
 
 def chunk_of_another_store(store: Path, other: Path, rng: Rng) -> None:

@@ -91,7 +91,7 @@ class ADFS(Messaging, Paired, SamplingMethod):
         """Step sizes by the theory."""
         sigma, net = facts.sigma, network(facts.walk.topology, self.name)
         if self.importance:
-            sampling = importance_roots(facts.of_samples(lambda L: float(np.sqrt(1 + L / sigma).sum())))
+            sampling = importance_roots(facts.over_samples(lambda L: np.sqrt(1 + L / sigma)))
         else:
             sampling = uniform_roots(facts.samples, facts.max_L, sigma)
         return gossip_accelerated(

@@ -231,3 +231,11 @@ def check_choice(key: str, value: object, allowed: tuple[str, ...]) -> None:
     """Raise an InputError unless ``value`` is one of ``allowed``."""
     if value not in allowed:
         raise InputError(f"algorithm.{key}={value} is not known; use one of {', '.join(allowed)}")
+
+
+def require_rows(facts: Facts, method: str) -> None:
+    """Refuse nodes without a sample, for a method that draws one at every step."""
+    if not facts.samples.all():
+        raise InputError(
+            f"node {int(np.argmin(facts.samples))} has only empty rows, and {method} draws one at every step"
+        )

@@ -24,7 +24,6 @@ With ``chebyshev`` a polynomial P(Lap) of degree K stands for Lap (Scaman et al.
 eigenvalues 1 - delta and 1 + delta: a round of messages is then K exchanges.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -32,19 +31,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dtoken.algorithms.base import SamplingMethod
-from dtoken.algorithms.contract import Facts, Models, Vector
-from dtoken.algorithms.polynomial import begin_round, exchanges, no_rounds, receive
+from dtoken.algorithms.contract import Facts, Models, Vector, require_rows
+from dtoken.algorithms.polynomial import ChebyshevAverages, begin_round, exchanges, no_rounds, receive
 from dtoken.algorithms.starts import Dual, Starting
 from dtoken.algorithms.synchronous import Messenger
 from dtoken.compiled import compiled
-from dtoken.errors import InputError
 from dtoken.problem.hosted import HostedRows
 from dtoken.problem.kernels import add_row, row_dot
 from dtoken.problem.losses import derivative
 from dtoken.schedule.events import LOADING
 from dtoken.schedule.rounds import RandomRounds, exchange
 from dtoken.schedule.stream import Schedule
-from dtoken.theory.chebyshev import accelerated_network, chebyshev, check_rounds
 from dtoken.theory.dual_descent import NodeSampling
 from dtoken.theory.dual_gossip import DualGossip, DualPolynomial, dual_gossip
 from dtoken.theory.gossip import network
@@ -113,7 +110,7 @@ def local(c: Any, rows: Any, nodes: Any, i: int, r: int, t: float) -> None:
 
 
 @dataclass(frozen=True)
-class DVR(Starting, SamplingMethod, Messenger):
+class DVR(ChebyshevAverages, Starting, SamplingMethod, Messenger):
     """Dual-free decentralised variance reduction.
 
     Parameters
@@ -134,34 +131,20 @@ class DVR(Starting, SamplingMethod, Messenger):
 
     name = "dvr"
     local = staticmethod(local)
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_rounds(self.chebyshev)
-
-    @property
-    def visit(self) -> Callable[..., None]:
-        """What a message does depends on the polynomial."""
-        return accelerated_visit if self.chebyshev else visit
+    plain_visit, accelerated_visit = staticmethod(visit), staticmethod(accelerated_visit)
 
     def constants(self, facts: Facts) -> DualGossip | DualPolynomial:
         """Step sizes by the theory."""
-        if not facts.samples.all():
-            raise InputError(
-                f"node {int(np.argmin(facts.samples))} has only empty rows, and dvr draws one at every step"
-            )
+        require_rows(facts, self.name)
         sigma, L_b = facts.sigma, self.batch_smoothness(facts)
-        if self.importance:
-            total = bound = facts.samples + facts.sum_L / sigma
-        else:
-            total = facts.samples.astype(np.float64)
-            bound = total * (1 + facts.largest_L / sigma)
+        total = facts.samples + self.importance * facts.sum_L / sigma
+        bound = total if self.importance else total * (1 + facts.largest_L / sigma)
         sampling = NodeSampling(total, bound, float(self.importance))
         net = network(facts.walk.topology, self.name)
         if not self.chebyshev:
             return dual_gossip(sigma, L_b, sampling, net)
-        found = chebyshev(net, None if self.chebyshev is True else int(self.chebyshev))
-        plain = dual_gossip(sigma, L_b, sampling, accelerated_network(net, found))
+        found, net = self.accelerated(net)
+        plain = dual_gossip(sigma, L_b, sampling, net)
         return DualPolynomial(*plain, found.rounds, found.own, found.unit, found.quarter)
 
     def promise(self, c: DualGossip | DualPolynomial, facts: Facts) -> Promise:
@@ -193,8 +176,6 @@ class DVR(Starting, SamplingMethod, Messenger):
     def put_tokens(self, c: DualGossip | DualPolynomial, tokens: Messages, models: Vector) -> None:
         """Messages are written before they are read."""
 
-    def models(
-        self, c: DualGossip | DualPolynomial, nodes: Nodes | AcceleratedNodes, tokens: Messages, t: float
-    ) -> Models:
+    def models(self, c: DualGossip, nodes: Nodes | AcceleratedNodes, tokens: Messages, t: float) -> Models:
         """The models of the nodes; there are no tokens."""
         return Models(nodes.theta.copy(), nodes.theta.copy())

@@ -12,7 +12,6 @@ With ``chebyshev`` a polynomial P(Lap) of degree K stands for Lap (Scaman et al.
 largest eigenvalue 1 + delta for lambda_max: a round has K exchanges, of 2 |E| messages and tau_comm each.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -21,32 +20,15 @@ from numpy.typing import NDArray
 
 from dtoken.algorithms.base import InBlocks
 from dtoken.algorithms.contract import Facts, Models, Vector
-from dtoken.algorithms.polynomial import begin_round, exchanges, no_rounds, receive
+from dtoken.algorithms.polynomial import ChebyshevAverages, Polynomial, begin_round, exchanges, no_rounds, receive
 from dtoken.algorithms.synchronous import Averaging, AveragingMethod, Messages
 from dtoken.compiled import compiled
 from dtoken.problem.hosted import HostedRows, add_gradient
 from dtoken.schedule.events import LOADING, concatenate
 from dtoken.schedule.rounds import Rounds, local_steps
 from dtoken.schedule.stream import Schedule
-from dtoken.theory.chebyshev import accelerated_network, chebyshev, check_rounds
 from dtoken.theory.gossip import network
 from dtoken.theory.promise import Promise
-
-
-class Polynomial(NamedTuple):
-    """Constants with Chebyshev acceleration."""
-
-    n: int
-    sigma: float
-    L_b: float
-    kappa: float
-    step: float
-    gap: float  # of W = I - P(Lap) / (1 + delta)
-    rounds: int  # K
-    own: Vector  # (n,)
-    unit: float
-    quarter: float
-    half: float  # 1 / (2 (1 + delta))
 
 
 class Nodes(NamedTuple):
@@ -113,7 +95,7 @@ def local(c: Any, rows: Any, nodes: Any, i: int, r: int, t: float) -> None:
 
 
 @dataclass(frozen=True)
-class EXTRA(InBlocks, AveragingMethod):
+class EXTRA(ChebyshevAverages, InBlocks, AveragingMethod):
     """EXTRA.
 
     Parameters
@@ -133,27 +115,16 @@ class EXTRA(InBlocks, AveragingMethod):
 
     name = "extra"
     local = staticmethod(local)
+    plain_visit, accelerated_visit = staticmethod(visit), staticmethod(accelerated_visit)
     phases = (move_on,)
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_rounds(self.chebyshev)
-
-    @property
-    def visit(self) -> Callable[..., None]:
-        """What a message does depends on the polynomial."""
-        return accelerated_visit if self.chebyshev else visit
 
     def constants(self, facts: Facts) -> Averaging | Polynomial:  # type: ignore[override]
         """Step size and weights."""
         c = super().constants(facts)
         if not self.chebyshev:
             return c
-        net = network(facts.walk.topology, self.name)
-        found = chebyshev(net, None if self.chebyshev is True else int(self.chebyshev))
-        gap = accelerated_network(net, found).gap
-        rounds, own, unit, quarter, delta = found
-        return Polynomial(*c[:5], gap, rounds, own, unit, quarter, 0.5 / (1 + delta))
+        found, net = self.accelerated(network(facts.walk.topology, self.name))
+        return Polynomial(*c[:5], net.gap, found.rounds, found.own, found.unit, found.quarter, 0.5 / (1 + found.delta))
 
     def schedule(self, c: Averaging | Polynomial, facts: Facts, seed: int) -> Schedule:
         """Messages to all neighbours, once or K times, then a local step everywhere."""

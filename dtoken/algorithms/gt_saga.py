@@ -22,19 +22,17 @@ from types import MappingProxyType
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from dtoken.algorithms.base import NO_MARGINS, SingleRows
-from dtoken.algorithms.contract import Facts, Models, Vector
+from dtoken.algorithms.base import NO_MARGINS
+from dtoken.algorithms.contract import Facts, Models, Vector, require_rows
 from dtoken.algorithms.diging import Messages, visit
 from dtoken.algorithms.synchronous import Messaging, neighbour_round
+from dtoken.algorithms.table import SlopeTable, fill_table
 from dtoken.compiled import compiled
 from dtoken.errors import InputError
-from dtoken.problem.finite_sum import FiniteSum
 from dtoken.problem.hosted import HostedRows
 from dtoken.problem.kernels import add_row, row_dot
 from dtoken.problem.losses import derivative
-from dtoken.schedule.clock import Costs
 from dtoken.schedule.rounds import SampledRounds
 from dtoken.schedule.stream import Schedule
 from dtoken.theory.gossip import network
@@ -84,19 +82,8 @@ def local(c: Any, rows: Any, nodes: Any, i: int, r: int, t: float) -> None:
         nodes.y[i, s] += nodes.v[i, s]
 
 
-@compiled
-def fill_table(rows: Any, nodes: Any, i: int) -> None:
-    """The slopes of all rows of node i at 0."""
-    for r in range(rows.first[i], rows.first[i + 1]):
-        nodes.g[r] = derivative(rows.loss, 0.0, rows.y[r])
-        add_row(rows.data, rows.indices, rows.start[r], rows.stop[r], rows.w[i] * nodes.g[r], nodes.mean[i])
-    for s in range(rows.d):
-        nodes.v[i, s] = nodes.mean[i, s]
-        nodes.y[i, s] = nodes.mean[i, s]
-
-
 @dataclass(frozen=True)
-class GTSAGA(Messaging, SingleRows):
+class GTSAGA(Messaging, SlopeTable):
     """Gradient tracking with SAGA.
 
     Parameters
@@ -108,7 +95,6 @@ class GTSAGA(Messaging, SingleRows):
     step: float = 1.0
 
     name = "gt_saga"
-    draws_samples = True
     refuses: ClassVar[Mapping[str, str]] = MappingProxyType(
         {
             **NO_MARGINS,
@@ -126,10 +112,7 @@ class GTSAGA(Messaging, SingleRows):
 
     def constants(self, facts: Facts) -> SampledTracking:
         """Step size and weights."""
-        if not facts.samples.all():
-            raise InputError(
-                f"node {int(np.argmin(facts.samples))} has only empty rows, and gt_saga draws one at every step"
-            )
+        require_rows(facts, self.name)
         net = network(facts.walk.topology, self.name)
         largest = facts.rows * facts.largest_L  # L_ij has the weight 1 / m_i in it
         L_max = float(largest.max()) + facts.sigma
@@ -153,22 +136,6 @@ class GTSAGA(Messaging, SingleRows):
         rate = min(c.step * c.sigma, 1 / (3 * int(facts.rows.max())), c.gap / 2)
         return Promise(rate, "observed; linear convergence is proved for shorter steps, without this rate")
 
-    def bound(self, c: SampledTracking, facts: Facts, problem: FiniteSum, best: Vector) -> float | None:
-        """Nothing is proved."""
-        return None
-
-    def weights(self, c: SampledTracking, L: Vector) -> Vector | None:
-        """All rows alike."""
-        return None
-
-    def costs(self, facts: Facts) -> Costs:
-        """One gradient a local step."""
-        return Costs(np.ones(facts.n, np.int64), np.zeros(facts.n, np.int64))
-
-    def start_gradients(self, facts: Facts) -> NDArray[np.int64]:
-        """The table takes all rows once."""
-        return facts.rows
-
     def states(self, c: SampledTracking, rows: HostedRows) -> tuple[Nodes, Messages]:
         """All models are zero: x^0 = 0."""
         x, y, v, mean, mixed_x, mixed_y = (np.zeros((len(rows.w), rows.d)) for _ in range(6))
@@ -177,8 +144,8 @@ class GTSAGA(Messaging, SingleRows):
 
     def begin(self, c: SampledTracking, rows: HostedRows, nodes: Nodes) -> None:
         """The table, its mean, and y^0 = v^0."""
-        for i in np.flatnonzero(np.diff(rows.first)).tolist():
-            fill_table(rows, nodes, i)
+        fill_table(rows, nodes.g, nodes.mean)
+        nodes.v[:] = nodes.y[:] = nodes.mean
 
     def models(self, c: SampledTracking, nodes: Nodes, tokens: Messages, t: float) -> Models:
         """The models of the nodes; there are no tokens."""

@@ -4,7 +4,8 @@ Nodes have ``current`` and ``before_last`` (y_k and y_{k-1}), ``arriving`` (what
 ``weight`` (w_k) and ``stage`` (k); constants ``own``, ``unit``, ``quarter`` and ``rounds``.
 """
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +15,46 @@ from dtoken.compiled import compiled
 from dtoken.problem.hosted import HostedRows
 from dtoken.schedule.events import Events, concatenate
 from dtoken.schedule.rounds import exchange, loads
+from dtoken.theory.chebyshev import Chebyshev, accelerated_network, chebyshev, check_rounds
+from dtoken.theory.gossip import Network
+
+
+class Polynomial(NamedTuple):
+    """Constants of EXTRA with Chebyshev acceleration."""
+
+    n: int
+    sigma: float
+    L_b: float
+    kappa: float
+    step: float
+    gap: float  # of W = I - P(Lap) / (1 + delta)
+    rounds: int  # K
+    own: Vector  # (n,)
+    unit: float
+    quarter: float
+    half: float  # 1 / (2 (1 + delta))
+
+
+class ChebyshevAverages:
+    """A method whose nodes average with their neighbours, by a polynomial if ``chebyshev`` says so."""
+
+    chebyshev: bool | int
+    plain_visit: ClassVar[Callable[..., None]]
+    accelerated_visit: ClassVar[Callable[..., None]]
+
+    def __post_init__(self) -> None:
+        super().__post_init__()  # type: ignore[misc]  # of the method that this is mixed into
+        check_rounds(self.chebyshev)
+
+    @property
+    def visit(self) -> Callable[..., None]:
+        """What a message does depends on the polynomial."""
+        return self.accelerated_visit if self.chebyshev else self.plain_visit
+
+    def accelerated(self, net: Network) -> tuple[Chebyshev, Network]:
+        """The polynomial of as many exchanges as ``chebyshev`` says, and the network as it makes it."""
+        found = chebyshev(net, None if self.chebyshev is True else int(self.chebyshev))
+        return found, accelerated_network(net, found)
 
 
 @compiled

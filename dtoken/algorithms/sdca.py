@@ -22,23 +22,19 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dtoken.algorithms.base import BUCKET_ROWS, NO_MARGINS, OneToken, check_buckets
-from dtoken.algorithms.contract import Facts, Foreseen, Models, Vector, check_choice
+from dtoken.algorithms.base import NO_MARGINS, OneToken
+from dtoken.algorithms.contract import Facts, Models, Vector
+from dtoken.algorithms.shares import SharedRows
 from dtoken.compiled import compiled
-from dtoken.errors import InputError
 from dtoken.problem.finite_sum import FiniteSum
 from dtoken.problem.hosted import HostedRows
 from dtoken.problem.kernels import add_row, row_dot
 from dtoken.problem.losses import derivative, prox_root
 from dtoken.problem.prefetch import AHEAD, fetch_row
-from dtoken.schedule.clock import Costs
-from dtoken.schedule.permuted import TOGETHER, cut_bucket, fill, order_key, window_at, window_room
+from dtoken.schedule.permuted import order_key, window_at, window_room
 from dtoken.schedule.random import below, event_key
 from dtoken.theory.dual_ascent import DualAscent, ascent_rate
 from dtoken.theory.promise import PROVED, Promise
-
-SAMPLING = ("permuted", "uniform")
-ROUNDING = 1e-12  # 0.7 of 10 rows are 7, not 8
 
 
 class Nodes(NamedTuple):
@@ -67,17 +63,6 @@ def ascend(c: Any, rows: Any, nodes: Any, theta: Vector, i: int, r: int) -> None
 
 
 @compiled
-def choose(c: Any, i: int, size: int, used: int, t: float, out: NDArray[np.int64]) -> None:
-    """Write the rows of node i that a visit at time t uses, counted inside the node."""
-    if c.bucket > 0:
-        fill(c.seed, c.node[i], size, c.bucket, used, out)
-    else:
-        key = event_key(c.seed, t)
-        for draw in range(len(out)):
-            out[draw] = below(key, draw, size)
-
-
-@compiled
 def visit(c: Any, rows: Any, nodes: Any, tokens: Any, i: int, k: int, r: int, t: float) -> None:
     """The token arrives at node i, which uses the next of its rows, or some that the event draws."""
     theta, first, size = tokens.theta[k], rows.first[i], rows.first[i + 1] - rows.first[i]
@@ -98,7 +83,7 @@ def visit(c: Any, rows: Any, nodes: Any, tokens: Any, i: int, k: int, r: int, t:
 
 
 @dataclass(frozen=True)
-class SDCA(OneToken):
+class SDCA(SharedRows, OneToken):
     """Dual coordinate ascent along a walk.
 
     Parameters
@@ -113,10 +98,6 @@ class SDCA(OneToken):
         At most a 16th of a node.
     """
 
-    share: float = 0.3
-    sampling: str = "permuted"
-    bucket_rows: int = BUCKET_ROWS
-
     name = "sdca"
     refuses: ClassVar[Mapping[str, str]] = MappingProxyType(
         {
@@ -127,51 +108,6 @@ class SDCA(OneToken):
         }
     )
     visit = staticmethod(visit)
-
-    def __post_init__(self) -> None:
-        if not 0 < self.share <= 1:
-            raise InputError(f"algorithm.share={self.share} is the share of a node's rows; it must lie in (0, 1]")
-        check_choice("sampling", self.sampling, SAMPLING)
-        check_buckets(self.bucket_rows, self.sampling)
-
-    @property
-    def permuted(self) -> bool:
-        """Whether nodes go through their rows in order."""
-        return self.sampling == "permuted"
-
-    @property
-    def bucket(self) -> int:
-        """How many rows are read together."""
-        return self.bucket_rows if self.permuted else 1
-
-    def visited(self, facts: Facts) -> NDArray[np.int64]:
-        """(n,) rows that a visit uses."""
-        return self._share_of(facts.rows)
-
-    def _share_of(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
-        return np.asarray(np.maximum(1, np.ceil(self.share * rows * (1 - ROUNDING))), np.int64)
-
-    def foresee(self, c: DualAscent, rows: HostedRows, nodes: Nodes) -> Foreseen:
-        """The order of rows, and what events draw, are known beforehand."""
-        used, sizes = nodes.used.copy(), np.diff(rows.first)
-
-        def of_visit(i: int, t: float) -> NDArray[np.int64]:
-            found = np.empty(c.visited[i], np.int64)
-            choose(c, i, sizes[i], used[i], t, found)
-            used[i] += len(found)
-            return found
-
-        return of_visit
-
-    def reach(self, rows: int) -> int:
-        """All rows of the buckets that take turns while a visit lasts, which may begin and end amidst them."""
-        visited = int(self._share_of(np.array(rows)))
-        if self.permuted:
-            window = int(window_room(rows, self.bucket_rows))
-            turns = -(-(visited - 1) // window) + 3  # one more at either end, and one that ends with its epoch
-            apart = 1 if cut_bucket(rows, self.bucket_rows) == self.bucket_rows else 2  # then one may lie in two units
-            visited = turns * TOGETHER * apart * self.bucket_rows
-        return min(visited, rows)
 
     def constants(self, facts: Facts) -> DualAscent:
         """How many rows a visit uses, and the rate."""
@@ -193,10 +129,6 @@ class SDCA(OneToken):
     def bound(self, c: DualAscent, facts: Facts, problem: FiniteSum, best: Vector) -> float | None:
         """F* / r, where the rate is proved."""
         return problem.objective(best) / c.rate if self.proved(facts) else None
-
-    def costs(self, facts: Facts) -> Costs:
-        """A gradient for each row of a visit."""
-        return Costs(np.zeros(facts.n, np.int64), self.visited(facts))
 
     def states(self, c: DualAscent, rows: HostedRows) -> tuple[Nodes, Tokens]:
         """All zero."""

@@ -28,7 +28,8 @@ from dtoken.engine.events.executor import LEAVING, WAITING, executor
 from dtoken.engine.events.plan import Plan, Traffic, make_plan
 from dtoken.engine.events.sleeping import look_seconds
 from dtoken.engine.handover import Courier, Handover, NoCourier
-from dtoken.engine.loop.parts import Part, put_part, take_part
+from dtoken.engine.loop.parts import Part, check, put_part, take_part
+from dtoken.engine.loop.rules import index_fault
 from dtoken.engine.loop.sampling import Sample
 from dtoken.engine.placement import balanced_groups
 from dtoken.engine.rows.node_rows import NodeRows
@@ -336,6 +337,7 @@ class Runner:
         self._forget()
         nodes, tokens = 0, np.zeros(len(self._site.token_start), bool)
         for part in parts:
+            check(index_fault(part.listed, len(self._site.thread), len(tokens)))
             nodes += put_part(part, self.numbers, self.rows.first, self.nodes, self.tokens)
             tokens[part.tokens] = True
             where, turns = part.where, part.turns

@@ -111,8 +111,8 @@ def _from(path: Path, arrays: dict[str, Any], attributes: dict[str, Any]) -> tup
         start=Start(**{name: array if array.ndim else array.item() for name, array in start.items()}),
         offset=attributes["offset"],
         clock=Clock(*(arrays[f"clock/{name}"] for name in Clock._fields)),
-        t=attributes["t"],
-        wall=attributes["wall"],
+        t=float(attributes["t"]),
+        wall=float(attributes["wall"]),
         records=[Record(**dict(zip(names_of_columns, row, strict=True))) for row in zip(*columns, strict=True)],
     )
     return checkpoint, [PartFile(file, attributes["cut"]) for file in files]

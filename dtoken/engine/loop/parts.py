@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from dtoken.algorithms.contract import Arrays
 from dtoken.engine.events.plan import Traffic
 from dtoken.engine.loop.packed import damaged, read_packed, write_packed
+from dtoken.engine.loop.rules import rows_fault, state_fault
 from dtoken.errors import RunError
 
 INDEX = ("nodes", "tokens", "first", "where", "turns")
@@ -25,6 +26,11 @@ class Part(NamedTuple):
     turns: NDArray[np.int64]  # (K,) visits and meets of each token so far
     arrays: dict[str, NDArray[Any]]  # nodes/<field> and tokens/<field>
 
+    @property
+    def listed(self) -> dict[str, NDArray[np.int64]]:
+        """All but the states."""
+        return {name: getattr(self, name) for name in INDEX}
+
 
 def take_part(
     nodes: NDArray[np.int64],
@@ -37,23 +43,40 @@ def take_part(
     copy: bool = True,
 ) -> Part:
     """The state of hosted ``nodes`` and of some ``tokens``; what is not copied must be used before anything happens."""
-    arrays = {f"nodes/{name}": array.copy() if copy else array for name, array in node_state._asdict().items()}
-    arrays |= {f"tokens/{name}": array[tokens] for name, array in token_state._asdict().items()}
+    arrays = {name: array.copy() if copy else array for name, array in _named("nodes", node_state).items()}
+    arrays |= {name: array[tokens] for name, array in _named("tokens", token_state).items()}
     return Part(nodes.copy(), tokens.copy(), first.copy(), traffic.where.copy(), traffic.turns.copy(), arrays)
 
 
 def put_part(
     part: Part, nodes: NDArray[np.int64], first: NDArray[np.int64], node_state: Arrays, token_state: Arrays
 ) -> int:
-    """Copy back what concerns the hosted ``nodes``, and all tokens; return how many of the nodes there were."""
+    """Copy back what concerns the hosted ``nodes``, and all tokens; return how many of the nodes there were.
+
+    RunError, before anything is copied, if the part is not of these nodes and states.
+    """
     place = np.flatnonzero(np.isin(part.nodes, nodes))  # of those that are hosted here, in the part
     slot = np.searchsorted(nodes, part.nodes[place])
+    check(rows_fault(np.diff(part.first)[place], np.diff(first)[slot]))
+    counts = len(part.nodes), int(part.first[-1])
+    check(state_fault(part.arrays, _named("nodes", node_state), counts))
+    check(state_fault(part.arrays, _named("tokens", token_state), [len(part.tokens)]))
     for name, array in node_state._asdict().items():
         source = part.arrays[f"nodes/{name}"]
         array[_entries(array, first, slot)] = source[_entries(source, part.first, place)]
     for name, array in token_state._asdict().items():
         array[part.tokens] = part.arrays[f"tokens/{name}"]
     return len(place)
+
+
+def _named(kind: str, state: Arrays) -> dict[str, NDArray[Any]]:
+    return {f"{kind}/{name}": array for name, array in state._asdict().items()}
+
+
+def check(fault: str | None) -> None:
+    """RunError if there is a fault in a part."""
+    if fault:
+        raise RunError(f"the checkpoint does not fit this run: {fault}; delete it to start the run anew")
 
 
 def _entries(array: NDArray[Any], first: NDArray[np.int64], places: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -75,7 +98,7 @@ class PartFile(NamedTuple):
 
 def part_arrays(part: Part) -> dict[str, NDArray[Any]]:
     """A part as the named arrays of a file."""
-    index = {f"{STATE}index/{name}": getattr(part, name) for name in INDEX}
+    index = {f"{STATE}index/{name}": array for name, array in part.listed.items()}
     return index | {STATE + name: array for name, array in part.arrays.items()}
 
 

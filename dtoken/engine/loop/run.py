@@ -9,12 +9,14 @@ from pathlib import Path
 
 from dtoken.algorithms.contract import Models, Vector
 from dtoken.engine.loop.accuracy import ROUNDING, exhausted, settled
-from dtoken.engine.loop.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
+from dtoken.engine.loop.checkpoint import NAME, Checkpoint, load_checkpoint, save_checkpoint
 from dtoken.engine.loop.engine import Engine
 from dtoken.engine.loop.experiment import Experiment
 from dtoken.engine.loop.interruption import Cut, put_off
 from dtoken.engine.loop.keeping import FIRST, Keeper, Pace, Stopwatch
+from dtoken.engine.loop.packed import damaged
 from dtoken.engine.loop.recorder import Record, optimum_of, record
+from dtoken.engine.loop.rules import position_fault
 from dtoken.engine.loop.sampling import draw
 from dtoken.engine.loop.settings import NO_CHECKPOINTS, Checkpointing, Recording, Stop
 from dtoken.errors import InputError
@@ -277,11 +279,14 @@ def _begin(experiment: Experiment, engine: Engine, recording: Recording, watch: 
 
 def _resume(experiment: Experiment, engine: Engine, directory: Path | None, identity: str) -> _Position | None:
     found = load_checkpoint(directory) if directory else None
-    if found is None:
+    if directory is None or found is None:
         return None
     checkpoint, parts = found
     if checkpoint.identity != identity:
         raise InputError(f"{directory} holds the checkpoint of a run with other settings; use another directory")
+    fault = position_fault(checkpoint.start, checkpoint.offset, checkpoint.clock, experiment.start, experiment.walk)
+    if fault or not checkpoint.records:
+        raise damaged(directory / NAME, fault or "nothing was measured")
     engine.load(parts)
     return _Position(**{name: getattr(checkpoint, name) for name in _Position.__dataclass_fields__})
 

@@ -53,6 +53,10 @@ class OwnWalk:
         """What the walk remembers at the start, of any shape."""
         return np.zeros(1)
 
+    def allows(self, state: NDArray[np.float64], n: int) -> bool:
+        """Whether a walk over ``n`` nodes can remember this; it comes from a file, and compiled jumps trust it."""
+        return True
+
     @property
     def most_moves(self) -> int:
         """The most nodes at which a jump arrives, those included through which the token passes."""

@@ -141,6 +141,10 @@ class Levy(Weighted):
         """Steps that each token has left of the jump it is in."""
         return np.zeros(tokens)
 
+    def allows(self, state: NDArray[np.float64], n: int) -> bool:
+        """So many steps as a jump has at most."""
+        return bool(np.all((state >= 0) & (state <= self.longest)))
+
 
 def _simple(graph: "Sparse") -> "Sparse":
     degree = np.diff(graph.indptr)

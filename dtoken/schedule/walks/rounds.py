@@ -64,3 +64,7 @@ class Rounds(OwnWalk):
     def state(self, n: int, tokens: int) -> NDArray[np.float64]:
         """The nodes in some order, those of this round first, and how many these are."""
         return np.append(np.arange(n, dtype=np.float64), 0.0)
+
+    def allows(self, state: NDArray[np.float64], n: int) -> bool:
+        """Every node once, and a place among them."""
+        return bool(np.array_equal(np.sort(state[:n]), np.arange(n)) and state[n] in np.arange(n))

@@ -89,6 +89,7 @@ class Driver:
             "memory": self.memory,  # there are no workers in it to be watched
             "job_extra_directives": plain.all_directives(cluster.driver_directives, more),
         }
+        arguments.pop("job_mem", None)
         job: Any = getattr(jobqueue.load(), cluster.system).job_cls(None, self.name, **arguments)
         prologue = options.get("job_script_prologue") or []
         # HTCondor has no script: there the lines before the command belong to it.

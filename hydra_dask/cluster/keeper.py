@@ -98,7 +98,7 @@ class Keeper:
                 if job is None or job.job_id is None:
                     await self._forget(name)
                 elif before or self._seen:
-                    log.info("%s job %s was submitted in its place", self._kind, job.job_id)
+                    log.info("%s job %s was submitted", self._kind, job.job_id)
 
     def _specs(self, count: int) -> dict[str, dict[str, Any]]:
         """What so many more jobs are made of, by their names."""
@@ -190,12 +190,11 @@ class Keeper:
             )
 
     async def _explain(self, known: Mapping[str, Entry]) -> None:
-        """Keep what the batch system says of jobs without a worker; of a few that wait for long, in detail."""
+        """Keep what the batch system says of jobs without a worker; of a few, in detail."""
         jobs = {name: _key(job) for name, job in self._cluster.workers.items()}
         silent = sorted(set(jobs) - self._working(), key=lambda name: self._since[name])
         found = {name: known[jobs[name]] for name in silent if jobs[name] in known}
-        late = [name for name in found if time.monotonic() - self._since[name] > NOTE_SECONDS]
-        for name in late[:EXPLAINED]:
+        for name in [*found][:EXPLAINED]:
             found[name] = await self._queue.explained(self._ids[name][0], found[name])
         self._entries = found
 

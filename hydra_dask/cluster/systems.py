@@ -47,6 +47,10 @@ class Slurm(Jobs):
         reason = obstacle(self.queue or self.site_default("queue"), self.walltime)
         return answer if reason is None else (False, reason)
 
+    def resources(self) -> dict[str, Any]:
+        """Memory as it is asked for: dask-jobqueue would round it up to the next gigabyte."""
+        return {} if self.site_default("job-mem") else {"job_mem": f"{math.ceil(self.job_memory / MEBI)}M"}
+
     def all_directives(self, ours: Any, more: Any) -> Any:
         """One task on each machine."""
         count = self.machines
@@ -149,10 +153,13 @@ class SGE(Jobs):
     driver_directives: ClassVar[Any] = ["-r y", "-V"]
     listing = Queue(
         "qstat -g d -u {user}",
-        r"^\s*(?P<job>\d+)\s+\S+\s+\S+\s+\S+\s+(?P<state>\w+)\s+\S+\s+[\d:]+"
+        # d: it is to end, and stays in the list as long as its node does not answer
+        r"^\s*(?P<job>\d+)\s+\S+\s+\S+\s+\S+\s+(?P<state>(?!d)\w+)\s+\S+\s+[\d:]+"
         r"(?:\s+\S+@\S+)?(?:[ \t]+\d+(?:[ \t]+(?P<element>\d+))?)?[ \t]*$",
         detail="qstat -j {job}",
-        details=r"^(?:error reason\s+\d+:|scheduling info:)\s+(?P<reason>.*)$",
+        # an error without its date and place; else the last line of many, which sums up those of all nodes
+        details=r"^(?:error reason\s+\d+:\s+(?:[\d/: ]+\[[\d:]+\]: )?|scheduling info:\s+(?:.*\n[ \t]+)*)"
+        r"(?P<reason>\S.*)$",
     )
     test = "qsub -w v"
     form = Form("-t 1-{count}", "SGE_TASK_ID", "{job}.{number}")
@@ -219,8 +226,9 @@ class OAR(Jobs):
     driver_directives: ClassVar[Any] = ["-t idempotent"]
     listing = Queue(
         "oarstat -u {user}",
-        # the state is before user and duration, as 2.5.9 lists them, or before the queue, as older ones do
-        r"^(?P<job>\d+)(?:\s+|\s.*\s)(?P<state>\w)\s+(?:\S+\s*|\S+\s+\d+:\d\d:\d\d\s.*)$",
+        # the state (F, E: it is ending) is before user and duration, as 2.5.9 lists them, or before the queue, as older
+        # ones do
+        r"^(?P<job>\d+)(?:\s+|\s.*\s)(?P<state>(?![FE])\w)\s+(?:\S+\s*|\S+\s+\d+:\d\d:\d\d\s.*)$",
         detail="oarstat -f -j {job}",
         details=r"^\s*message = (?P<reason>.*)$",
     )

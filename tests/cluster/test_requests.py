@@ -208,7 +208,11 @@ def test_elements_of_arrays_are_found_in_lists(kind: str, programs: Path) -> Non
 
 # Four workers on two machines, in one job: two workers of 3 cores and 5 GB on each.
 MACHINES = {
-    "slurm": (["--cpus-per-task=6", "--mem=10G", "--nodes=2", "--ntasks=2", "--ntasks-per-node=1"], "#SBATCH", "srun "),
+    "slurm": (
+        ["--cpus-per-task=6", "--mem=9823M", "--nodes=2", "--ntasks=2", "--ntasks-per-node=1"],
+        "#SBATCH",
+        "srun ",
+    ),
     "pbs": (["-l select=2:ncpus=6:mem=9823MB -l place=scatter"], "#PBS", "PBS_NODEFILE pbs_tmrsh -- "),
     "lsf": (["-n 12", '-R "span[ptile=6]"'], "#BSUB", "LSB_DJOB_HOSTFILE blaunch -- "),
     "oar": (["-l /nodes=2/core=6,walltime=01:00:00"], "#OAR", "OAR_NODEFILE oarsh -- "),

@@ -22,7 +22,7 @@ BATCH = [kind for kind, cluster in CLUSTERS.items() if issubclass(cluster, Jobs)
 # What each system is asked for: two workers a job with 3 cores and 5 GB each, and 0.3 GB for what watches them (PBS
 # counts in MiB, SLURM in GiB), for two hours, never started twice.
 EXPECTED = {
-    "slurm": ["-p fast", "-A us", "-n 1", "--cpus-per-task=6", "--mem=10G", "-t 02:00:00", "--no-requeue"],
+    "slurm": ["-p fast", "-A us", "-n 1", "--cpus-per-task=6", "--mem=9823M", "-t 02:00:00", "--no-requeue"],
     "pbs": ["-q fast", "-A us", "-l select=1:ncpus=6:mem=9823MB", "-l walltime=02:00:00", "-r n"],
     "lsf": ["-q fast", '-P "us"', "-n 6", '-R "span[hosts=1]"', "-M 10300000", "-W 02:00", "-rn"],
     "sge": ["-q fast", "-P us", "-l mem_free=9823M", "-l h_rt=02:00:00", "-r n", "-notify", "-pe smp 6"],
@@ -143,7 +143,7 @@ def test_without_tls_no_credentials_are_named(tmp_path: Path) -> None:
     assert "tls" not in script.lower().replace(str(tmp_path).lower(), "")
 
 
-# As the systems' manuals show them; the second job of SLURM is on its way out.
+# As the systems' manuals show them; where there is a job 12, it is on its way out.
 LISTS = {
     "slurm": "11,PD,Resources\n12,CG,None\n13,R,None\n",
     "pbs": "\nserver:\n"
@@ -157,11 +157,13 @@ LISTS = {
     "sge": "job-ID  prior   name  user  state submit/start at     queue\n"
     "-------------------------------------------------------\n"
     "     11 0.55500 dask  me    r     06/01/2024 10:00:00 all.q@n1\n"
+    "     12 0.55500 dask  me    dr    06/01/2024 10:00:00 all.q@n2\n"
     "     13 0.00000 dask  me    qw    06/01/2024 10:00:01\n",
     "htcondor": "11 5 The job attribute PeriodicHold became true\n12 4 undefined\n13 2 undefined\n",
     "oar": "Job id     Name           User           Submission Date     S Queue\n"
     "---------- -------------- -------------- ------------------- - ----------\n"
     "11         dask           me             2024-06-01 10:00:00 R default\n"
+    "12         dask           me             2024-06-01 10:00:00 E default\n"
     "13         dask           me             2024-06-01 10:00:01 W default\n",
 }
 
@@ -171,6 +173,7 @@ OAR_2_5 = """\
 Job id    S User     Duration   System message
 --------- - -------- ---------- ------------------------------------------------
 11        R ann         0:00:07 R=1,W=1:0:0,J=B,N=dask-worker (Karma=0.000,quota_ok)
+12        F ann         0:00:07 R=1,W=1:0:0,J=B,N=dask-worker (Karma=0.000,quota_ok)
 13        W ann         0:00:00 R=1,W=1:0:0,J=B,N=dask-worker
 """
 STATES = {
@@ -197,8 +200,9 @@ DETAILS = {
     "sge": (
         "qstat",
         "job_number:                 11\nerror reason    1:          11/18/2026 10:00:00 [0:1]: can't chdir to /work\n"
-        'scheduling info:            queue instance "all.q@n1" dropped because it is full\n',
-        "Eqw (11/18/2026 10:00:00 [0:1]: can't chdir to /work)",
+        'scheduling info:            queue instance "all.q@n1" dropped because it is full\n'
+        "                            Job is in error state\n",
+        "Eqw (can't chdir to /work)",
     ),
     "oar": (
         "oarstat",

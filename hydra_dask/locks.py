@@ -11,6 +11,7 @@ import os
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 
 NO_LOCKS = (errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOLCK)
@@ -118,14 +119,35 @@ def _marked(marker: Path) -> Callable[[], None] | None:
     try:
         found = _content(marker)
         if found and _is_dead(found):
-            marker.replace(own.with_suffix(".dead"))
-            own.with_suffix(".dead").unlink(missing_ok=True)
+            return _inherited(marker, own, found)
         os.link(own, marker)  # fails if there is one
     except (FileExistsError, FileNotFoundError):
         return None
     finally:
         own.unlink(missing_ok=True)
-    return marker.unlink
+    return partial(_let_go, marker)
+
+
+def _inherited(marker: Path, own: Path, dead: str) -> Callable[[], None] | None:
+    """Take the place of a dead holder, whom others may have found dead as well: only one of them may at a time."""
+    heir = marker.with_name(f"{marker.name}.heir")
+    if (before := _content(heir)) and _is_dead(before):
+        heir.unlink(missing_ok=True)
+    os.link(own, heir)
+    try:
+        if _content(marker) != dead:  # somebody has taken it meanwhile
+            return None
+        own.replace(marker)
+    finally:
+        heir.unlink()
+    return partial(_let_go, marker)
+
+
+def _let_go(marker: Path) -> None:
+    """Remove the file of a holder, unless a user has, or another one is there since."""
+    with suppress(OSError):
+        if _content(marker) == _signature():
+            marker.unlink()
 
 
 def _signature() -> str:

@@ -7,11 +7,13 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from hydra_dask import locks
 from hydra_dask.durable import make_shared
 from hydra_dask.locks import Held, locked
 from tests.waiting import until
@@ -90,6 +92,34 @@ def test_the_holder_on_another_machine_is_believed_and_named(tmp_path: Path, flo
     marker.write_text(f"{os.uname().nodename} {os.getpid()} 1")  # the number is used again, by a later process
     with locked(tmp_path / "lock"):
         pass
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("flock", [False], indirect=True)
+def test_a_dead_holder_has_one_heir(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, flock: bool) -> None:
+    """Somebody takes the lock between the moments in which another one finds its holder dead and takes it."""
+    (tmp_path / "lock.holder").write_text(f"{os.uname().nodename} {2**22 + 1} 1")  # no process has such a number
+    is_dead, faster = locks._is_dead, [locked(tmp_path / "lock")]
+
+    def slowly(signature: str) -> bool:
+        found = is_dead(signature)
+        if faster:
+            entered.enter_context(faster.pop())
+        return found
+
+    monkeypatch.setattr(locks, "_is_dead", slowly)
+    with ExitStack() as entered, pytest.raises(Held, match=f"^process {os.getpid()} on "), locked(tmp_path / "lock"):
+        pass
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("flock", [False], indirect=True)
+def test_who_died_while_inheriting_is_not_in_the_way(tmp_path: Path, flock: bool) -> None:
+    for name in ("lock.holder", "lock.holder.heir"):
+        (tmp_path / name).write_text(f"{os.uname().nodename} {2**22 + 1} 1")
+    with locked(tmp_path / "lock"):
+        assert (tmp_path / "lock.holder").read_text().split()[1] == str(os.getpid())
+        (tmp_path / "lock.holder").unlink()  # by a user; that is no error
     assert list(tmp_path.iterdir()) == []
 
 

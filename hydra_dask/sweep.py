@@ -264,7 +264,10 @@ class Sweep:
             cluster = (
                 self._cluster(manifest, plan) if trials is None else with_logs(options.cluster, manifest.directory)
             )
-            connection = stack.enter_context(cluster.open())
+            try:
+                connection = stack.enter_context(cluster.open())
+            except RuntimeError as error:
+                raise SweepError(str(error)) from error
             link = f"   dashboard {connection.dashboard}" if connection.dashboard else ""
             say(connection.text + link, "cluster")
             connection.client.register_plugin(Station(token, content))

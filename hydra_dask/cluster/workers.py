@@ -1,6 +1,7 @@
 """Workers on this machine, and workers of a scheduler that runs already."""
 
 import logging
+import multiprocessing
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -79,6 +80,7 @@ class LocalWorkers:
         from hydra_dask.cluster._silent import SilentNanny
 
         workers = self.workers or WORKERS
+        _check_semaphores()
         fork_server.start()
         with (
             quiet(),
@@ -104,6 +106,17 @@ class LocalWorkers:
             yield Connection(
                 client, in_words(workers, "process", "this machine", self.tls), dashboard(cluster, self.dashboard)
             )
+
+
+def _check_semaphores() -> None:
+    """Processes of Dask talk by semaphores; RuntimeError where none can be made."""
+    try:
+        multiprocessing.get_context("spawn").Lock()
+    except OSError as error:
+        raise RuntimeError(
+            f"worker processes need semaphores, but none can be made in /dev/shm ({error.strerror}); make room there, "
+            "or mount a tmpfs that you can write"
+        ) from error
 
 
 @dataclass(frozen=True)

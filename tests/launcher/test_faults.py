@@ -161,3 +161,24 @@ def _record(sweeps: Sweeps, index: int) -> dict[str, Any]:
 
 def _status(sweeps: Sweeps, index: int) -> str | None:
     return _record(sweeps, index).get("status")
+
+
+NO_SEMAPHORES = """
+import errno, os, runpy, sys
+from multiprocessing import synchronize
+def refuse(*_, **__):
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+synchronize.SemLock.__init__ = refuse
+sys.argv = sys.argv[1:]
+runpy.run_path(sys.argv[0], run_name="__main__")
+"""
+
+
+def test_a_cluster_that_cannot_start_is_one_sentence(sweeps: Sweeps) -> None:
+    """As in a container whose /dev/shm is full, or none at all."""
+    sweeps.command[1:1] = ["-c", NO_SEMAPHORES]
+    ended = sweeps.run("+what=ok1")
+    assert ended.status == 1
+    assert ended.err.startswith("worker processes need semaphores, but none can be made in /dev/shm (No space left")
+    assert "Traceback" not in ended.err
+    assert not (sweeps.folder / "ran").exists()

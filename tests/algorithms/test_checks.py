@@ -218,14 +218,12 @@ def test_keys_need_a_dataclass() -> None:
     check_class(dataclass(frozen=True)(Mine), "mine")
 
 
-def test_weights_are_positive_numbers(tmp_path: Path) -> None:
-    for weights in (np.ones(1), -1.0, None):
-        mine = changed(TVR, weights=lambda self, c, L, weights=weights: weights if weights is None else weights * L)
-        if weights is None or np.ndim(weights):
-            run(mine(), tmp_path)
-            continue
-        with pytest.raises(InputError, match=r"Mine.weights must give each of a node's \d+ samples a positive number"):
-            run(mine(), tmp_path)
+@pytest.mark.parametrize("wrong", [lambda L: -L, lambda L: 0 * L, lambda L: np.nan * L, lambda L: L[1:]])
+def test_weights_are_positive_numbers(wrong: Callable[[Any], Any], tmp_path: Path) -> None:
+    for weights in (lambda L: 2 * L, lambda L: None):
+        run(changed(TVR, weights=lambda self, c, L, weights=weights: weights(L))(), tmp_path)
+    with pytest.raises(InputError, match=r"Mine.weights must give each of \d+ samples a positive number, or be None"):
+        run(changed(TVR, weights=lambda self, c, L: wrong(L))(), tmp_path)
 
 
 def test_samples_are_not_drawn_where_there_are_none(tmp_path: Path) -> None:

@@ -232,7 +232,7 @@ def test_every_method_has_a_table(name: str) -> None:
     assert table["smallest stationary probability"] == table["largest stationary probability"] == pytest.approx(1 / N)
     assert table["basis"] == found.basis
     assert table["jumps a step"] == found.expected.jumps
-    if name != "sdca":  # whose steps are exact
+    if name not in ("sdca", "gt_saga"):  # whose steps are exact, or go by single rows
         assert table["L_b"] == pytest.approx(run.facts.batch_L().max())
     if found.rate is None:
         assert not any("contraction" in quantity for quantity in table)

@@ -45,20 +45,20 @@ class TimeModel:
         times as long they take); or a CSV file with lines ``node,time``.
     tau_comm
         Time of one jump: the same for links, each between two nodes; lines of a file are ``node,node,time``.
-    seed
-        Of the draws of nodes and links.
     rule
         ``paper`` or ``token_clock``.
     charge_self_jumps
         Whether a jump of a token to the node where it is costs ``tau_comm``: the formula of the paper says so, its
         experiments charged nothing.
+    seed
+        Of the draws of nodes and links.
     """
 
     tau_comp: float | str = 1.0
     tau_comm: float | str = 1000.0
-    seed: int = 0
     rule: Rule = "paper"
     charge_self_jumps: bool = True
+    seed: int = 0
 
     def __post_init__(self) -> None:
         for name in ("tau_comp", "tau_comm"):

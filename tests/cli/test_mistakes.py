@@ -1,7 +1,6 @@
 """What users do by mistake, or without a thought: each is refused in a sentence that says what was meant, or works."""
 
 import json
-import os
 import signal
 import subprocess
 import sys
@@ -124,7 +123,7 @@ class Interrupting(Viewer):
     def record(self, record: Record) -> None:
         self.seen.append(record)
         if len(self.seen) == self.at:
-            os.kill(os.getpid(), signal.SIGINT)
+            signal.raise_signal(signal.SIGINT)
 
     def show(self, name: str, text: str) -> None:
         self.shown[name] = text

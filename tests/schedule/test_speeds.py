@@ -26,13 +26,13 @@ def test_numbers_are_the_same_for_all() -> None:
 
 def test_draws_follow_their_laws() -> None:
     """Kolmogorov-Smirnov against scipy; links are the same in both directions, and independent of the nodes."""
-    found = times(TimeModel("lognormal(3, 0.5)", "uniform(10, 20)", 1), 1000)
+    found = times(TimeModel("lognormal(3, 0.5)", "uniform(10, 20)", seed=1), 1000)
     assert stats.kstest(found.comp, stats.lognorm(s=0.5, scale=3.0).cdf).pvalue > 0.01
     links = found.comm[np.triu_indices(1000, 1)]
     assert stats.kstest(links[:100_000], stats.uniform(10, 10).cdf).pvalue > 0.01
     assert (found.comm == found.comm.T).all()
     assert np.diag(found.comm) == pytest.approx(links.mean())
-    again, other = (times(TimeModel("lognormal(3, 0.5)", 1.0, seed), 1000).comp for seed in (1, 2))
+    again, other = (times(TimeModel("lognormal(3, 0.5)", 1.0, seed=seed), 1000).comp for seed in (1, 2))
     assert (again == found.comp).all()
     assert (other != found.comp).all()
 
@@ -66,7 +66,7 @@ def test_the_clock_takes_the_time_of_node_and_link(graph: str, rule: Rule, charg
     steps = walk(build(graph, n), "lazy" if graph == "ring" else "simple")
     law = Law(K, 0.4, 0.0, np.full(n, 1 / n), jumps=2)
     events = next(Drawn(3, law, steps).segments(first_start(n, K)))[0].between(0, 3000)
-    model = TimeModel("lognormal(1, 1)", "lognormal(5, 1)", 4, rule, charged)
+    model = TimeModel("lognormal(1, 1)", "lognormal(5, 1)", rule, charged, seed=4)
     clock, costs = start_clock(n, K), Costs(np.arange(1, n + 1), np.full(n, 2))
     advance(clock, events, costs, model)
     T, C = by_hand(events, costs, model, n, K)

@@ -1,6 +1,5 @@
 """When checkpoints are written, what stops a run, and what its seconds contain; by a clock that goes as it is told."""
 
-import os
 import signal
 import threading
 from collections.abc import Iterator
@@ -209,13 +208,13 @@ def test_a_run_goes_on_between_record_points(clock: Clock, jumps: int, tmp_path:
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
-def test_a_signal_makes_a_checkpoint_and_nothing_is_repeated(number: int, tmp_path: Path) -> None:
+def test_a_signal_makes_a_checkpoint_and_nothing_is_repeated(number: signal.Signals, tmp_path: Path) -> None:
     told: list[int] = []
 
     def count_and_signal(events: Events) -> None:
         told.append(events.size)
         if len(told) == 3:
-            os.kill(os.getpid(), number)
+            signal.raise_signal(number)
 
     before = signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)
     with interruptible(), pytest.raises(KeyboardInterrupt):
@@ -235,8 +234,8 @@ def test_a_signal_makes_a_checkpoint_and_nothing_is_repeated(number: int, tmp_pa
 
 def test_a_second_signal_does_not_wait_for_a_cut(tmp_path: Path) -> None:
     def signal_twice(_: Events) -> None:
-        os.kill(os.getpid(), signal.SIGINT)
-        os.kill(os.getpid(), signal.SIGINT)
+        signal.raise_signal(signal.SIGINT)
+        signal.raise_signal(signal.SIGINT)
         raise AssertionError("the second one raises")
 
     with pytest.raises(KeyboardInterrupt):
@@ -248,7 +247,7 @@ def test_a_run_that_comes_to_no_cut_is_ended(tmp_path: Path, monkeypatch: pytest
     monkeypatch.setattr(interruption, "PATIENCE", 0.05)
 
     def hang(_: Events) -> None:
-        os.kill(os.getpid(), signal.SIGTERM)
+        signal.raise_signal(signal.SIGTERM)
         threading.Event().wait(60)
         raise AssertionError("nobody ended this")
 
@@ -258,7 +257,7 @@ def test_a_run_that_comes_to_no_cut_is_ended(tmp_path: Path, monkeypatch: pytest
 
 def test_without_checkpoints_a_signal_ends_the_run_at_once() -> None:
     def interrupt(_: Events) -> None:
-        os.kill(os.getpid(), signal.SIGINT)
+        signal.raise_signal(signal.SIGINT)
         raise AssertionError("it raises")
 
     with pytest.raises(KeyboardInterrupt):

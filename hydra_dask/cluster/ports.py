@@ -29,7 +29,9 @@ class Ports(NamedTuple):
             raise ValueError(f"cluster.ports={text} must be the first and the last port, as 40000-40100")
         ports = cls(int(found[1]), int(found[2]))
         if len(ports.numbers) < LEAST:
-            raise ValueError(f"cluster.ports={text} are too few: a worker needs {LEAST}, and there is one run on each")
+            raise ValueError(
+                f"cluster.ports={text} are too few: a worker needs {LEAST}, for itself, its nanny and tokens"
+            )
         return ports
 
     @property

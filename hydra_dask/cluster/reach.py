@@ -33,10 +33,25 @@ class Reach:
         try:
             comm = await connect(address, timeout=SECONDS, **self._scheduler.connection_args)
         except OSError:
-            return False
-        await comm.close()
+            if not await _opens(address):
+                return False
+        else:
+            await comm.close()
         self.any = True
         return True
+
+
+async def _opens(address: str) -> bool:
+    """Whether a connection comes about at all: the machine of a worker that is only slow to speak accepts it."""
+    from distributed.comm.addressing import get_address_host_port
+
+    try:
+        async with asyncio.timeout(SECONDS):
+            _, writer = await asyncio.open_connection(*get_address_host_port(address))
+    except OSError:
+        return False
+    writer.close()
+    return True
 
 
 def in_words(address: str) -> str:

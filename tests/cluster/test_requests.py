@@ -246,7 +246,7 @@ def test_machines_are_not_more_than_workers() -> None:
         ("htcondor", {"array": True}, "cluster.array=true means nothing to htcondor"),
         ("slurm", {"ports": "40000"}, "cluster.ports=40000 must be the first and the last port"),
         ("slurm", {"ports": "40001-40000"}, "must be the first and the last port"),
-        ("slurm", {"ports": "40000-40001"}, "are too few"),
+        ("slurm", {"ports": "40000-40001"}, "are too few: a worker needs 3, for itself, its nanny and tokens"),
     ],
 )
 def test_what_cannot_be_is_refused(kind: str, keys: dict[str, Any], message: str) -> None:

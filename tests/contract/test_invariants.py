@@ -82,6 +82,11 @@ def mc_sag(case: Setup, engine: Any) -> tuple[Floats, ...]:
     return case.shards.n * engine.tokens.mean[0], *-engine.nodes.g
 
 
+def api_bcd(case: Setup, engine: Any) -> tuple[Floats, ...]:
+    """Each token carries the mean of the models that it has of the nodes."""
+    return case.shards.n * engine.tokens.z, *-engine.nodes.given
+
+
 def adfs(case: Setup, engine: Any) -> tuple[Floats, ...]:
     """As for TAVR, without tokens, after whole exchanges."""
     nodes = engine.nodes
@@ -103,6 +108,7 @@ INVARIANTS: dict[str, Callable[[Setup, Any], tuple[Floats, ...]]] = {
     "agd": gd,
     "gt_saga": sampled_tracking,
     "mc_sag": mc_sag,
+    "api_bcd": api_bcd,
 }
 
 

@@ -27,7 +27,7 @@ from hydra_dask.cluster import LocalWorkers
 from tests.engine.small import Setup, setup, small_shards, solve
 
 PROBLEM = {"kind": "synthetic", "rows": 30, "features": 3}
-ROUGH = {"walk_sgd": 3e-2}  # methods whose error falls like a power of 1 / t, and how far they have to come
+ROUGH = {"walk_sgd": 3e-2, "api_bcd": 0.3}  # errors fall like a power of 1 / t; to a penalty: how far they have to come
 LOGISTIC, REGRESSION = small_shards(seed=11), small_shards(seed=12, classes=False)
 
 

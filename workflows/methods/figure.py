@@ -20,6 +20,7 @@ METHODS: dict[str, dict[str, Any]] = {
     "sdca": {"_target_": "sdca"},
     "walkman": {"_target_": "walkman"},
     "mc_sag": {"_target_": "mc_sag"},
+    "api_bcd": {"_target_": "api_bcd", "tokens": 4},
     "walk_sgd": {"_target_": "walk_sgd"},
     "gd, all to all": {"_target_": "gd"},
     "gd, ring": {"_target_": "gd", "allreduce": "ring"},

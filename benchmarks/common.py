@@ -22,6 +22,11 @@ def arguments(description: str | None, folder: bool = False) -> argparse.Namespa
     return parser.parse_args()
 
 
+def environment(**more: str) -> dict[str, str]:
+    """The variables of a command that is measured: modules of Python are kept compiled, as they are for users."""
+    return {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"} | more
+
+
 def skip(options: argparse.Namespace, reason: str) -> None:
     """Say why nothing can be measured here, also to the suite."""
     print(f"skipped: {reason}")

@@ -19,6 +19,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from common import environment
+
 HERE = Path(__file__).parent
 PAGE = HERE.parent / "docs" / "performance.md"
 KEPT = HERE / "figures.json"
@@ -35,7 +37,7 @@ def measure(name: str, size: str) -> Run | None:
         began = time.perf_counter()
         command = [sys.executable, str(HERE / f"{name}.py"), "--size", size, "--json", str(file)]
         print(f"\n== {name}", flush=True)
-        status = subprocess.run(command, check=False).returncode
+        status = subprocess.run(command, check=False, env=environment()).returncode
         if status or not file.is_file():
             print(f"{name} failed with status {status}", file=sys.stderr)
             return None

@@ -15,7 +15,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from common import Figures, arguments
+from common import Figures, arguments, environment
 from small_runs import COMMON, MANY, ROOT
 
 DTOKEN = [sys.executable, "-m", "dtoken.cli.run", "-m"]
@@ -41,11 +41,11 @@ def show(jobs, todo, cluster):
 """
 
 
-def run(command: list[str], folder: Path, **environment: str) -> tuple[float, str]:
+def run(command: list[str], folder: Path, **more: str) -> tuple[float, str]:
     """Seconds of a command, and what it printed."""
     began = time.perf_counter()
     paths = os.pathsep.join([str(folder), str(ROOT)])
-    env = os.environ | {"PYTHONPATH": paths, "DTOKEN_STORE": str(folder / "stores")} | environment
+    env = environment(PYTHONPATH=paths, DTOKEN_STORE=str(folder / "stores"), **more)
     done = subprocess.run(command, cwd=folder, env=env, check=True, capture_output=True, text=True)
     return time.perf_counter() - began, done.stdout
 
@@ -56,10 +56,10 @@ def megabytes(printed: str) -> float:
     return int(found[1]) / 1024
 
 
-def sweep(folder: Path, *words: str, **environment: str) -> tuple[float, Path]:
+def sweep(folder: Path, *words: str, **more: str) -> tuple[float, Path]:
     """Seconds of a sweep of dtoken from the command to the report, and its directory."""
     directory = folder / f"sweep-{time.monotonic_ns()}"
-    taken, _ = run([*DTOKEN, *COMMON, *words, f"hydra.sweep.dir={directory}"], folder, **environment)
+    taken, _ = run([*DTOKEN, *COMMON, *words, f"hydra.sweep.dir={directory}"], folder, **more)
     return taken, directory
 
 

@@ -93,6 +93,8 @@ class MCSAG(VisitMethod):
 
     def promise(self, c: Averaged, facts: Facts) -> Promise:
         """s sigma a visit."""
+        if facts.walk.remembers:
+            return Promise(None, "no rate: of this walk, which is no Markov chain, no theorem is known")
         basis = "observed; proved up to constants and a logarithm of n for steps of this form"
         return self.promised(min(1.0, c.step * c.sigma), basis)
 

@@ -160,6 +160,8 @@ class Walk:
     def hitting_time(self) -> float:
         """The longest mean number of jumps until a token comes to a given node, from any other.
 
+        Of a walk that remembers: of the chain that it begins from.
+
         Examples
         --------
         >>> from dtoken.graph import build, walk

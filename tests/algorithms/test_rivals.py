@@ -1,6 +1,7 @@
 """diging, agd, gt_saga and mc_sag: against their papers' formulas in plain numpy, and what their steps cost."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,11 @@ from dtoken.errors import InputError
 from dtoken.graph import build, walk
 from dtoken.schedule.clock import TimeModel, advance, charge, start_clock
 from dtoken.schedule.events import LOCAL, VISIT
+from dtoken.schedule.walks.contract import OwnWalk
+from dtoken.schedule.walks.levy import Levy
+from dtoken.schedule.walks.registry import make_walk
+from dtoken.schedule.walks.rounds import Rounds
+from dtoken.schedule.walks.self_repelling import SelfRepelling
 from dtoken.theory.tracking import tracking_radius
 from tests.algorithms.reference import slope
 from tests.algorithms.test_rounds import (
@@ -143,6 +149,17 @@ def test_hitting_times_are_those_of_first_visits() -> None:
 def test_mc_sag_refuses_graphs_that_change() -> None:
     with pytest.raises(InputError, match=r"the hitting time of .*graph=time_varying.* is not known"):
         make(MCSAG(), graph="time_varying", period=2)
+
+
+@pytest.mark.parametrize("law", [None, Levy(), SelfRepelling(), Rounds()])
+def test_nothing_is_proved_of_sampled_gradients(law: OwnWalk | None) -> None:
+    case = make(MCSAG(), graph="complete")
+    ways = case.facts.walk if law is None else make_walk(build("complete", 6), law.name, None, law)
+    promise = case.method.promise(case.constants, replace(case.facts, walk=ways))
+    assert promise.basis.startswith("no rate: " if ways.remembers else "observed; ")
+    assert (promise.rate is None) == ways.remembers
+    tracking = make(GTSAGA(), graph="complete")
+    assert tracking.method.promise(tracking.constants, tracking.facts).basis.startswith("observed; ")
 
 
 @pytest.mark.parametrize("graph", GRAPHS)

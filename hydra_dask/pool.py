@@ -85,6 +85,8 @@ class Pool:
         Told how many workers are needed, and the addresses of those that are not; None: nobody cares.
     note
         Told what a user should know.
+    listens
+        Whether somebody reads what jobs report while they run.
     """
 
     client: "Client"
@@ -97,6 +99,7 @@ class Pool:
     fate: Callable[[str], str | None] | None = None
     demand: Callable[[int | None, Collection[str]], None] | None = None
     note: Callable[[str], None] = lambda _: None
+    listens: bool = False
     returned: dict[int, Outcome] = field(default_factory=dict)
     _fresh: deque[Job] = field(default_factory=deque)
     _again: deque[Job] = field(default_factory=deque)
@@ -182,6 +185,7 @@ class Pool:
             job.log,
             self.configs[job.index],
             self.rules.timeout,
+            self.listens,
         )
         future = self.client.submit(
             run_task,
@@ -201,6 +205,9 @@ class Pool:
         if entry is None:
             return
         if future.status == "finished":
+            if self._exhausted and not self.rules.stop_at_failure:  # how it ended does not decide what is next
+                del self._running[entry.worker]
+                self._hand_out()  # or the worker would wait until the result is here
             try:
                 outcome = future.result(timeout=FETCH_SECONDS)
             except Exception as error:  # lost on the way here; the record tells
@@ -236,7 +243,8 @@ class Pool:
         self.changed(job)
 
     def _forget(self, entry: _Running) -> None:
-        self._running.pop(entry.worker, None)
+        if self._running.get(entry.worker) is entry:
+            del self._running[entry.worker]
         entry.future.release()
 
     def _lost(self, entry: _Running, why: str | None = None) -> None:

@@ -11,7 +11,8 @@ from pathlib import Path
 
 from hydra_dask.manifest import RECORDS
 
-JOB_FILES: ContextVar[Path | None] = ContextVar("hydra-launcher-files", default=None)  # of this job, without suffix
+# of this job, without suffix; None: nobody listens
+JOB_FILES: ContextVar[Path | None] = ContextVar("hydra-launcher-files", default=None)
 
 
 class Pruned(KeyboardInterrupt):
@@ -33,7 +34,7 @@ def files_of(directory: Path, index: int) -> Path:
 def report(step: int, value: float) -> None:
     """Tell the sweeper a value of this job at a step; ``Pruned`` is raised if it need not go on.
 
-    Outside of a sweep this does nothing.
+    Outside of a search this does nothing: no file is written that nobody reads.
 
     Examples
     --------

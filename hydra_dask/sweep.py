@@ -287,7 +287,7 @@ class Sweep:
                 screen.update()
 
             pool = Pool(connection.client, token, manifest.directory, rules, plan.configs, changed, connection.trouble)
-            pool.fate, pool.note = connection.fate, screen.note
+            pool.fate, pool.note, pool.listens = connection.fate, screen.note, trials is not None
             pool.demand = None if spread else connection.demand
             pool.run(plan.todo, more)
             return {

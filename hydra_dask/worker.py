@@ -62,6 +62,7 @@ class Task:
     log: str
     config: bytes
     timeout: float | None
+    reports: bool = False  # whether somebody reads what it reports
 
 
 class Outcome(NamedTuple):
@@ -152,8 +153,9 @@ def run_task(token: str, task: Task) -> Outcome:
         station.current, station.stop = (task, record), (stop := threading.Event())
         JOB.set(stop)
         KEPT.set(partial(_keep, task, record))
-        JOB_FILES.set(files_of(task.directory, task.index))
-        forget(files_of(task.directory, task.index))
+        place = files_of(task.directory, task.index)
+        JOB_FILES.set(place if task.reports else None)
+        forget(place)
         try:
             shared = station.shared
             os.chdir(shared.cwd)  # a job before this one may have gone elsewhere

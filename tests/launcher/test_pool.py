@@ -13,7 +13,7 @@ from hydra_dask.blame import EXITS
 from hydra_dask.errors import NoWorkers
 from hydra_dask.manifest import Job, write_record
 from hydra_dask.pool import Pool, Rules, _Running
-from hydra_dask.worker import Task, _done_elsewhere
+from hydra_dask.worker import Outcome, Task, _done_elsewhere
 
 OVERDUE = "ran longer than hydra.launcher.timeout=10 seconds and was stopped"
 
@@ -187,6 +187,65 @@ def test_workers_begin_far_apart_if_there_are_many_jobs(jobs: int, begun: list[i
     assert taken[:2] == begun
     rest = [index for index in range(jobs) if index not in begun]
     assert taken[2:] == rest[:2]
+
+
+class Instant(Quiet):
+    """A client with one worker, on which every job is over as soon as it is there."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.told: list[str] = []
+
+    def nthreads(self) -> dict[str, int]:
+        return {"w": 1}
+
+    def submit(self, function: Any, token: str, task: Task, *, key: str, **_: Any) -> Any:
+        self.told.append(f"handed {task.index}{', heard' if task.reports else ''}")
+        return Over(self, key, task.index)
+
+
+@dataclass
+class Over(Forgotten):
+    """The future of a job that is over."""
+
+    client: Instant
+    key: str
+    index: int
+    status: str = "finished"
+
+    def add_done_callback(self, call: Any) -> None:
+        call(self)
+
+    def result(self, timeout: float) -> Outcome:
+        self.client.told.append(f"fetched {self.index}")
+        return Outcome("done", pickle.dumps(None), None, None, "a", "b")
+
+
+def run_instantly(folder: Path, rules: Rules, *, searched: bool = False) -> list[str]:
+    """What is handed out and fetched, in order, when three jobs run on one worker."""
+    client: Any = Instant()
+    jobs = [Job(str(index), index, str(index), []) for index in range(3)]
+    pool = Pool(client, "token", folder, rules, dict.fromkeys(range(3), b""), lambda _: None, listens=searched)
+    if searched:
+        left = iter(jobs)
+        pool.run([], lambda: next(left, None))
+    else:
+        pool.run(jobs)
+    assert {job.status for job in jobs} == {"done"}
+    told: list[str] = client.told
+    return told
+
+
+def test_a_worker_gets_its_next_job_before_the_result_of_the_last_one_is_here(tmp_path: Path) -> None:
+    told = run_instantly(tmp_path, Rules())
+    assert told == ["handed 0", "handed 1", "fetched 0", "handed 2", "fetched 1", "fetched 2"]
+
+
+def test_where_a_result_decides_what_is_next_it_is_awaited(tmp_path: Path) -> None:
+    in_turns = ["handed 0", "fetched 0", "handed 1", "fetched 1", "handed 2", "fetched 2"]
+    assert run_instantly(tmp_path, Rules(stop_at_failure=True)) == in_turns
+    heard = [f"{word}, heard" if word.startswith("handed") else word for word in in_turns]
+    assert run_instantly(tmp_path, Rules(), searched=True) == heard
 
 
 def test_workers_that_cannot_be_used_end_the_sweep_though_they_are_there(tmp_path: Path) -> None:

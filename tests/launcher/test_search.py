@@ -35,7 +35,7 @@ class Future:
     def release(self) -> None:
         pass
 
-    def result(self) -> Outcome:
+    def result(self, timeout: float) -> Outcome:
         import pickle
 
         return Outcome(DONE, pickle.dumps(0.0), None, None, "", "")
@@ -184,3 +184,8 @@ def test_any_hydra_application(tmp_path: Path) -> None:
     jobs = json.loads((tmp_path / "all/manifest.json").read_text())["jobs"]
     assert [job["status"] for job in jobs] == 5 * ["done"]
     assert (tmp_path / "all/optimization_results.yaml").read_text().startswith("name: optuna\nbest_params:\n")
+    assert len(list((tmp_path / "all" / RECORDS).glob("*.reports"))) == 5
+    plain = [word for word in command if "sweep" not in word]
+    subprocess.run([*plain[:-2], "hydra.sweep.dir=plain", "+x=1", "+kind=better"], cwd=tmp_path, check=True)
+    assert (tmp_path / "plain" / RECORDS / "0.json").is_file()
+    assert not list((tmp_path / "plain" / RECORDS).glob("*.reports"))  # nobody would read them

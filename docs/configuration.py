@@ -98,7 +98,7 @@ def page() -> str:
     common = {
         "labels": "How two labels become -1 and +1.",
         "store": "Folder of the stores, or the URL of one; null: a cache of the user.",
-        "scratch": "Folder for what is fetched of a remote store; null: below the system's temporary one.",
+        "scratch": "Folder in which one of your own is made for what is fetched of a remote store; null: temporary.",
         "test": "Rows to test on at record points: a file, or a share of the rows, which is not trained on then.",
     }
     sources = ((name, source_class(name)) for name in SOURCES)

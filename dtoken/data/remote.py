@@ -33,20 +33,22 @@ def is_remote(location: str | os.PathLike[str] | None) -> bool:
     return "://" in str(location)
 
 
-def default_scratch() -> Path:
-    """Where chunks of remote stores are kept: a folder of the user's own below the system's temporary one.
+def own_folder(parent: Path | None = None) -> Path:
+    """Where chunks of remote stores are kept: a folder of the user's own in ``parent``, or among temporary files.
 
-    Everybody knows its name, so it is made here, or must be a folder that nobody else can enter.
+    Everybody knows its name, and could have planted it with links: so it is made here, or must be a folder that nobody
+    else can enter.
     """
-    folder = Path(tempfile.gettempdir()) / f"dtoken-{os.getuid()}"
+    folder = (parent or Path(tempfile.gettempdir())) / f"dtoken-{os.getuid()}"
     try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
         with suppress(FileExistsError):
             folder.mkdir(mode=0o700)
         found = folder.lstat()
     except OSError as error:
-        raise InputError(f"{folder} cannot be made: {reason(error)}; set data.scratch to a folder of yours") from None
+        raise InputError(f"{folder} cannot be written: {reason(error)}; set data.scratch to another folder") from None
     if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or found.st_mode & 0o077:
-        raise InputError(f"{folder} is not a folder that only you can enter; set data.scratch to a folder of yours")
+        raise InputError(f"{folder} is not a folder that only you can enter; set data.scratch to another folder")
     return folder
 
 
@@ -58,7 +60,7 @@ def open_store(location: str | os.PathLike[str], scratch: Path | None = None) ->
     location
         Its folder, or its URL.
     scratch
-        Folder for what is fetched; default: `default_scratch`.
+        Folder in which a folder of the user's own is made for what is fetched (`own_folder`).
     """
     if not is_remote(location):
         return ShardStore.open(Path(location))
@@ -75,7 +77,7 @@ def open_store(location: str | os.PathLike[str], scratch: Path | None = None) ->
     root = read_root(url, attributes, lambda name: _fetched(f"{url}/{name}"))
     # The name of the folder depends on the root, so another store at the same place never meets old chunks.
     digest = hashlib.sha256(url.encode() + content).hexdigest()[:16]
-    folder = (scratch or default_scratch()) / digest / PurePosixPath(url).name
+    folder = own_folder(scratch) / digest / PurePosixPath(url).name
     try:
         _keep(folder / ROOT, content)
     except RunError as error:

@@ -1,5 +1,6 @@
 """Stores that lie elsewhere: fetched once, verified, and then like any other."""
 
+import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -171,22 +172,32 @@ def test_a_scratch_that_cannot_be_written_is_wrong_input(url: str, tmp_path: Pat
         open_store(url, tmp_path / "file")
 
 
-@pytest.mark.parametrize("planted", ["link", "open", "file"])
+@pytest.mark.parametrize("asked", [True, False])
+@pytest.mark.parametrize("planted", ["link", "open", "file", "of somebody else"])
 def test_a_scratch_folder_that_somebody_else_can_enter_is_refused(
-    planted: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    url: str, planted: str, asked: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    scratch = remote.default_scratch()
-    assert (scratch.parent, scratch.stat().st_mode & 0o777) == (tmp_path, 0o700)
-    assert remote.default_scratch() == scratch  # as it was
+    """Whether its place was asked for, as data.scratch=/scratch on a node, or is the usual one."""
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "tmp"))
+    parent = tmp_path / ("asked" if asked else "tmp")
+    place = parent if asked else None
+    scratch = remote.own_folder(place)
+    assert (scratch.parent, scratch.stat().st_mode & 0o777) == (parent, 0o700)
+    assert remote.own_folder(place) == scratch  # as it was
     scratch.rmdir()
+    (tmp_path / "elsewhere").mkdir(mode=0o700)
     if planted == "link":
-        (tmp_path / "elsewhere").mkdir(mode=0o700)
         scratch.symlink_to(tmp_path / "elsewhere")
-    elif planted == "open":
-        scratch.mkdir()
-        scratch.chmod(0o777)
-    else:
+    elif planted == "file":
         scratch.touch(mode=0o600)
+    else:
+        scratch.mkdir(mode=0o700)
+        scratch.chmod(0o777 if planted == "open" else 0o700)
+    if planted == "of somebody else":
+        user = os.getuid()
+        scratch = scratch.rename(scratch.with_name(f"dtoken-{user + 1}"))
+        monkeypatch.setattr("os.getuid", lambda: user + 1)
     with pytest.raises(InputError, match=r"is not a folder that only you can enter; set data\.scratch"):
-        remote.default_scratch()
+        open_store(url, place)
+    assert not list((tmp_path / "elsewhere").iterdir())
+    assert not scratch.is_dir() or not list(scratch.iterdir())

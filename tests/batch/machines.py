@@ -86,12 +86,22 @@ class Machine:
         tops = [path for name in ("tmp", "dev/shm", "run") for path in (root / name).iterdir()]
         return [str(path.relative_to(root)) for path in tops if path.lstat().st_uid == uid]
 
+    def tidy(self, uid: int) -> None:
+        """Remove what a user has in its temporary folders."""
+        for name in self.files(uid):
+            path = Path(f"/proc/{self.pid}/root", name)
+            shutil.rmtree(path) if path.is_dir() else path.unlink()
+
+    def cut(self) -> None:
+        """Take its network away; what runs there goes on, and sees the common folder."""
+        subprocess.run(
+            ["nsenter", f"--target={self.pid}", "--net", "ip", "link", "set", "eth0", "down"], capture_output=True
+        )
+
     def end(self) -> None:
         """Let it vanish at once: first its network, so that nobody is told, then all its processes."""
         if self.holder.poll() is None:
-            subprocess.run(
-                ["nsenter", f"--target={self.pid}", "--net", "ip", "link", "set", "eth0", "down"], capture_output=True
-            )
+            self.cut()
             with suppress(ProcessLookupError):
                 os.kill(self.pid, signal.SIGKILL)
         self.holder.wait(END_SECONDS)

@@ -17,7 +17,7 @@ SETTINGS = {
     "LOG_LEVEL": "3",
     "SCHEDULER_JOB_SECURITY_TIME": "1",
     "FINAUD_FREQUENCY": "5",
-    "JOBDEL_WALLTIME": "5",  # after which a job is given up that cannot be killed, as its node is gone
+    "JOBDEL_WALLTIME": "30",  # after which a job is given up that cannot be killed, as its node is gone
 }
 NEITHER = ("JOB_RESOURCE_MANAGER_PROPERTY_DB_FIELD", "JOB_RESOURCE_MANAGER_FILE")  # cgroups, which are not here
 # OARDO_USER: on whose behalf it kills jobs
@@ -40,11 +40,10 @@ class Oar(System):
     packages = "oar-server, oar-server-pgsql, oar-user, oar-user-pgsql, oar-node and postgresql"
     refused = ("nowhere", "queue nowhere does not exist")
     cleans = False  # it kills without a warning, and what tidies up after jobs needs cgroups
-    whole_node: ClassVar[list[str]] = ["hydra.launcher.cores=2"]
-    preemptible: ClassVar[list[str]] = [
-        *whole_node,
-        "+hydra.launcher.options.job_extra_directives=['-t besteffort']",
-    ]
+    asked = ("network_address=1/core=2,walltime=1:0:0", "(memnode>=763)")
+    waits = ("--hold", "H (R=1,W=1:0:0,J=B,N=dask-worker)")
+    unfit = "oar refuses the job: There are not enough resources for your request"
+    preemptible: ClassVar[list[str]] = ["+hydra.launcher.options.job_extra_directives=['-t besteffort']"]
 
     @property
     def folder(self) -> Path:
@@ -64,9 +63,11 @@ class Oar(System):
         become = self._become("oar")
         self.site.daemon(LOGIN, *become, "env", *(f"{k}={v}" for k, v in SERVER.items()), "/usr/lib/oar/Almighty")
         self.wait(lambda: self.call("oarstat") is not None, "waited for the server")
-        self.call("oarproperty", "-a", "core")
+        for name in ("core", "memnode"):
+            self.call("oarproperty", "-a", name)
         for number in range(CORES * len(NODES)):
-            self.call("oarnodesetting", "-a", "-h", NODES[number // CORES], "-p", f"core={number + 1}")
+            properties = ["-p", f"core={number + 1}", "-p", "memnode=8000"]
+            self.call("oarnodesetting", "-a", "-h", NODES[number // CORES], *properties)
         self.wait(lambda: self._alive() == CORES * len(NODES), "waited for nodes")
 
     def _become(self, user: str) -> list[str]:
@@ -132,8 +133,17 @@ class Oar(System):
         """Start sshd and say that the node is there."""
         self._furnish(machine.name)
         self._start_sshd(machine.name)
-        self.call("oarnodesetting", "-h", machine.name, "-s", "Alive")
-        self.wait(lambda: self._alive() == CORES * len(NODES), f"waited for {machine.name}")
+        self._trust()
+
+    def ready(self) -> None:
+        """Take nodes in again that it suspects, as those on which a job did not end in time."""
+        super().ready()
+        self._trust()
+
+    def _trust(self) -> None:
+        for name in NODES:
+            self.call("oarnodesetting", "-h", name, "-s", "Alive")
+        self.wait(lambda: self._alive() == CORES * len(NODES), "waited for nodes")
 
     def jobs(self) -> dict[str, Job]:
         """What oarstat lists."""
@@ -145,13 +155,24 @@ class Oar(System):
         return {job: self._job(job) for job in found}
 
     def _job(self, job: str) -> Job:
-        shown = self.call("oarstat", "-f", "-j", job)
-        facts = {key.strip(): value for key, _, value in (line.partition(" = ") for line in shown.splitlines())}
+        facts = self._facts(job)
         return Job(facts.get("state") == "Running", facts.get("assigned_hostnames", ""))
+
+    def _facts(self, job: str) -> dict[str, str]:
+        lines = self.described(job).splitlines()
+        return {key.strip(): value for key, _, value in (line.partition(" = ") for line in lines)}
 
     def cancel(self, user: str, job: str) -> None:
         """oardel."""
         self.call("oardel", job, user=user)
+
+    def described(self, job: str) -> str:
+        """oarstat -f."""
+        return self.call("oarstat", "-f", "-j", job)
+
+    def array_of(self, job: str) -> str:
+        """It has a number of its own."""
+        return self._facts(job)["job_array_id"]
 
     def preempt(self, node: str) -> None:
         """An ordinary job, for which those of best effort are killed."""

@@ -3,7 +3,6 @@
 import os
 import pwd
 from pathlib import Path
-from typing import ClassVar
 
 from tests.batch.machines import LOGIN, NODES, Machine
 from tests.batch.system import Job, System
@@ -61,7 +60,7 @@ qsort_args NONE
 """
 # notify: the time between SIGUSR2 and SIGKILL
 QUEUE = {"hostlist": "@allhosts", "load_thresholds": "NONE", "pe_list": "smp", "slots": "2", "rerun": "FALSE"} | {
-    "notify": "00:00:30",
+    "notify": "00:02:00",
     "shell": "/bin/bash",
     "shell_start_mode": "unix_behavior",
 }
@@ -74,7 +73,14 @@ class GridEngine(System):
     programs = ("sge_qmaster", "sge_execd", "qsub", "qconf")
     packages = "gridengine-master, gridengine-exec and gridengine-client"
     refused = ("nowhere", 'Unable to run job: Job was rejected because job requests unknown queue "nowhere"')
-    whole_node: ClassVar[list[str]] = ["+hydra.launcher.options.job_extra_directives=['-pe smp 2']"]
+    asked = (
+        "parallel environment:  smp range: 2\n",
+        "h_rt=3600",
+        "h_vmem=1050M",  # of each slot
+        "notify:                     TRUE\n",
+    )
+    waits = ("-h", "hqw (Job is in hold state)")
+    unfit = "sge would never run such a job: Unable to run job: "
 
     @property
     def root(self) -> Path:
@@ -167,14 +173,25 @@ class GridEngine(System):
 
     def jobs(self) -> dict[str, Job]:
         """What qstat lists."""
-        lines = [line.split() for line in self.call("qstat", "-u", "*").splitlines()[2:]]
-        return {
-            words[0]: Job(words[4] == "r", words[7].partition("@")[2] if "@" in words[7] else "") for words in lines
-        }
+        lines = [line.split() for line in self.call("qstat", "-g", "d", "-u", "*").splitlines()[2:]]
+        found = {}
+        for job, *words in lines:
+            node = words[6].partition("@")[2] if "@" in words[6] else ""
+            element = words[8 if node else 7 :]
+            found[".".join([job, *element])] = Job(words[3] == "r", node)
+        return found
 
     def cancel(self, user: str, job: str) -> None:
         """qdel."""
         self.call("qdel", job, user=user)
+
+    def described(self, job: str) -> str:
+        """qstat -j."""
+        return self.call("qstat", "-j", job)
+
+    def array_of(self, job: str) -> str:
+        """Before the number of the element."""
+        return job.partition(".")[0]
 
 
 def _changed(lines: list[str], values: dict[str, str]) -> str:

@@ -37,7 +37,7 @@ SlurmdParameters=config_overrides
 DefMemPerCPU=500
 SchedulerType=sched/backfill
 SchedulerParameters=batch_sched_delay=0,sched_interval=2,bf_interval=2,sched_min_interval=0
-KillWait=30
+KillWait=120
 ReturnToService=2
 SlurmctldTimeout=60
 SlurmdTimeout=30
@@ -58,8 +58,10 @@ class Slurm(System):
     programs = ("munged", "slurmctld", "slurmd", "sbatch")
     packages = "slurm-wlm and munge"
     refused = ("nowhere", "sbatch: error: invalid partition specified: nowhere")
-    whole_node: ClassVar[list[str]] = ["+hydra.launcher.options.job_extra_directives=[--exclusive]"]
-    preemptible: ClassVar[list[str]] = ["hydra.launcher.queue=spot", *whole_node]
+    asked = ("NumCPUs=2 ", "NumTasks=1 ", "MinMemoryNode=763M ", "TimeLimit=01:00:00 ", "Requeue=0 ")
+    waits = ("--begin=now+1hour", "PD (BeginTime)")
+    unfit = "slurm would never run such a job: "
+    preemptible: ClassVar[list[str]] = ["hydra.launcher.queue=spot"]
 
     def start(self) -> None:
         """Write the files and start the daemons."""
@@ -92,12 +94,20 @@ class Slurm(System):
 
     def jobs(self) -> dict[str, Job]:
         """What squeue lists."""
-        lines = [line.split(",") for line in self.call("squeue", "-h", "--format=%A,%t,%N").splitlines()]
+        lines = [line.split(",") for line in self.call("squeue", "-h", "--array", "--format=%i,%t,%N").splitlines()]
         return {job: Job(state == "R", node) for job, state, node in lines}
 
     def cancel(self, user: str, job: str) -> None:
         """scancel."""
         self.call("scancel", job, user=user)
+
+    def described(self, job: str) -> str:
+        """scontrol show job."""
+        return self.call("scontrol", "--oneliner", "show", "job", job)
+
+    def array_of(self, job: str) -> str:
+        """Before the number of the element."""
+        return job.partition("_")[0]
 
     def preempt(self, node: str) -> None:
         """A job of a partition with priority."""

@@ -28,7 +28,9 @@ class System(ABC):
     packages: ClassVar[str]  # of Debian
     refused: ClassVar[tuple[str, str]]  # a queue that there is not, and what the system says of it
     cleans: ClassVar[bool] = True  # whether jobs that it ends can remove their temporary files, or it does
-    whole_node: ClassVar[list[str]]  # words of a sweep each of whose jobs needs a node of its own
+    asked: ClassVar[tuple[str, ...]]  # what it says of a job of one worker with 2 cores and 500 MB, for an hour
+    waits: ClassVar[tuple[str, str]]  # a directive with which a job does not start, and what is shown of it then
+    unfit: ClassVar[str]  # what is said of a job of 64 cores before it is submitted, or when it is
     preemptible: ClassVar[list[str]] = []  # words of a sweep whose jobs may be pushed out; none: there is no such thing
 
     def __init__(self, site: Site) -> None:
@@ -48,6 +50,10 @@ class System(ABC):
     def start_node(self, machine: Machine) -> None:
         """Start what a node needs, and let it take jobs again."""
 
+    def ready(self) -> None:
+        """Wait until nothing is left of what was before, and all nodes take jobs."""
+        self.wait(lambda: not self.jobs(), "waited for an empty queue")
+
     @abstractmethod
     def jobs(self) -> dict[str, Job]:
         """All jobs of all users that are in the queue."""
@@ -55,6 +61,14 @@ class System(ABC):
     @abstractmethod
     def cancel(self, user: str, job: str) -> None:
         """Let a user cancel a job by the system's own command."""
+
+    @abstractmethod
+    def described(self, job: str) -> str:
+        """All that it says of a job."""
+
+    @abstractmethod
+    def array_of(self, job: str) -> str:
+        """The array of which a job is an element."""
 
     def preempt(self, node: str) -> None:
         """Submit a job that pushes out what is preemptible on a node, and let it end."""

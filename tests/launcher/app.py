@@ -38,9 +38,16 @@ def main(cfg: DictConfig) -> float:
             signal.raise_signal(signal.SIGSEGV)  # in this thread, before the next line
         case "memory":
             hoard = []
-            while True:
+            while len(hoard) < 50:
                 hoard.append(bytearray(b"x" * 2**24))
                 time.sleep(0.02)
+            time.sleep(600)
+        case "fill":  # memory that is no process's own: nobody but the system sees it
+            with open(f"/dev/shm/{cfg.what}-{os.getppid()}", "wb", buffering=0) as file:
+                os.unlink(file.name)
+                for _ in range(128):
+                    file.write(bytes(2**24))
+            raise RuntimeError("nobody has noticed two gigabytes")
         case "hang":
             time.sleep(600)
         case "once" if not os.path.exists(f"{cfg.ran}.once"):  # a worker that dies under a healthy job

@@ -13,14 +13,14 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from tests.waiting import NEVER
 
-NODES, CPUS, MEGABYTES = 4, 2, 8000  # declared, not checked against the machine
+NODES, CPUS, MEGABYTES = ("n1", "n2", "n3", "n4"), 2, 8000  # declared, not checked against the machine
 END_SECONDS = 60.0
 
 # Jobs in "urgent" push out those in "spot"; "spotrq" would put them back into the queue. KillWait is the time between
@@ -42,7 +42,7 @@ SlurmctldLogFile={folder}/log/slurmctld.log
 SlurmdLogFile={folder}/log/slurmd.%n.log
 PlugStackConfig={folder}/plugstack.conf
 ProctrackType=proctrack/pgid
-TaskPlugin=task/none
+TaskPlugin={task}
 JobAcctGatherType=jobacct_gather/none
 AccountingStorageType=accounting_storage/none
 JobCompType=jobcomp/filetxt
@@ -73,6 +73,26 @@ PartitionName=spot Nodes=ALL MaxTime=INFINITE State=UP PriorityTier=1 PreemptMod
 PartitionName=spotrq Nodes=ALL MaxTime=INFINITE State=UP PriorityTier=1 PreemptMode=REQUEUE
 PartitionName=urgent Nodes=ALL MaxTime=INFINITE State=UP PriorityTier=10 PreemptMode=OFF
 """
+
+
+# Where a site limits the memory of jobs.
+CGROUPS = Path("/sys/fs/cgroup")
+LIMITED = """\
+CgroupPlugin=cgroup/v1
+CgroupMountpoint=/sys/fs/cgroup
+CgroupAutomount=no
+ConstrainCores=no
+ConstrainDevices=no
+ConstrainRAMSpace=yes
+ConstrainSwapSpace=no
+"""
+
+
+def no_limits() -> str | None:
+    """Why memory of jobs cannot be limited here; None: it can."""
+    if os.access(CGROUPS / "memory/memory.limit_in_bytes", os.W_OK):
+        return None
+    return "the memory of jobs cannot be limited here: that needs root and control groups of version 1"
 
 
 def missing() -> str | None:
@@ -118,37 +138,45 @@ class Site:
 
 
 @contextmanager
-def slurm() -> Iterator[Site]:
-    """Start a SLURM; its jobs and daemons end with the context."""
+def slurm(nodes: Sequence[str] = NODES, limited: bool = False) -> Iterator[Site]:
+    """Start a SLURM; its jobs and daemons end with the context.
+
+    With ``limited`` the memory of jobs is, by control groups whose names are those of the nodes.
+    """
     folder = Path(tempfile.mkdtemp(prefix="slurm-", dir="/tmp"))  # short: a socket's path has at most 107 characters
     folder.chmod(0o755)  # munge insists that others can reach its socket
     site = Site(folder)
     with ExitStack() as stack:
         stack.callback(shutil.rmtree, folder, ignore_errors=True)
-        _write_files(folder)
+        _write_files(folder, nodes, limited)
         stack.enter_context(_munge(folder))
+        if limited:
+            stack.callback(_end_groups, nodes)
         stack.callback(_end_escaped, site)
         stack.enter_context(_daemon(site, "slurmctld", "-D", "-c"))
-        for node in range(1, NODES + 1):
-            stack.enter_context(_daemon(site, "slurmd", "-D", "-N", f"n{node}"))
+        for node in nodes:
+            stack.enter_context(_daemon(site, "slurmd", "-D", "-N", node))
         stack.callback(_end_jobs, site)
-        _wait(lambda: site.call("sinfo", "-h", "-N", "-p", "main", "-o", "%T").split().count("idle") == NODES, folder)
+        ready = ["idle"] * len(nodes)
+        _wait(lambda: site.call("sinfo", "-h", "-N", "-p", "main", "-o", "%T").split() == ready, folder)
         yield site
 
 
-def _write_files(folder: Path) -> None:
+def _write_files(folder: Path, names: Sequence[str], limited: bool) -> None:
     for name in ("state", "spool", "log"):
         (folder / name).mkdir()
     (folder / "plugstack.conf").touch()
     host = socket.gethostname().split(".")[0]
-    control, *ports = _free_ports(NODES + 1)
+    control, *ports = _free_ports(len(names) + 1)
     nodes = "\n".join(
-        f"NodeName=n{node} NodeHostname={host} NodeAddr=127.0.0.1 Port={port} CPUs={CPUS} RealMemory={MEGABYTES}"
-        for node, port in enumerate(ports, start=1)
+        f"NodeName={name} NodeHostname={host} NodeAddr=127.0.0.1 Port={port} CPUs={CPUS} RealMemory={MEGABYTES}"
+        for name, port in zip(names, ports, strict=True)
     )
     user = subprocess.run(["id", "-un"], capture_output=True, text=True, check=True).stdout.strip()
-    text = CONFIGURATION.format(host=host, port=control, user=user, folder=folder, nodes=nodes)
+    task = "task/cgroup" if limited else "task/none"
+    text = CONFIGURATION.format(host=host, port=control, user=user, folder=folder, nodes=nodes, task=task)
     (folder / "slurm.conf").write_text(text)
+    (folder / "cgroup.conf").write_text(LIMITED if limited else "")
 
 
 def _free_ports(count: int) -> list[int]:
@@ -213,6 +241,15 @@ def _end_jobs(site: Site) -> None:
             if time.monotonic() > began + 3:
                 site.call("scancel", "--full", "--signal=KILL", f"--user={user}")
             time.sleep(0.1)
+
+
+def _end_groups(nodes: Sequence[str]) -> None:
+    """Remove control groups that SLURM leaves behind."""
+    for top in CGROUPS.glob("*/slurm_*"):
+        if top.name.removeprefix("slurm_") in nodes:
+            for folder, _, _ in os.walk(top, topdown=False):
+                with suppress(OSError):
+                    os.rmdir(folder)
 
 
 def _end_escaped(site: Site) -> None:

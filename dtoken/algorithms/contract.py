@@ -204,8 +204,8 @@ class Method(Protocol):
     def begin(self, c: Arrays, rows: HostedRows, nodes: Arrays) -> None:
         """Let the nodes' initial state take in the rows in [first[i], first[i + 1]) of each node i.
 
-        Called once with all rows, or, where they do not fit into memory, many times with consecutive parts of one node
-        at a time; methods that neither draw samples nor have ``phases`` nor ``foresee`` always get whole nodes.
+        Called once with all rows, or, where they do not fit into memory, many times with consecutive parts of one or
+        several nodes; methods that neither draw samples nor have ``phases`` nor ``foresee`` always get whole nodes.
         """
 
     def foresee(self, c: Arrays, rows: HostedRows, nodes: Arrays) -> Foreseen | None:

@@ -137,12 +137,23 @@ def add_values(rows: HostedRows, first: int, stop: int, theta: NDArray[np.float6
 
 @compiled
 def add_node_values(
-    rows: HostedRows, first: int, stop: int, models: NDArray[np.float64], totals: NDArray[np.float64]
+    rows: HostedRows,
+    first: int,
+    stop: int,
+    models: NDArray[np.float64],
+    low: int,
+    high: int,
+    totals: NDArray[np.float64],
 ) -> None:
-    """Add the losses of the nodes from ``first`` to before ``stop`` at all models to compensated pairs (n, K, 2)."""
-    for i in range(first, stop):
-        for k in range(len(models)):
-            add_values(rows, rows.first[i], rows.first[i + 1], models[k], totals[i, k])
+    """Add the losses of the rows from ``first`` to before ``stop`` to compensated pairs of their nodes, (n, K, 2).
+
+    At the models from ``low`` to before ``high``.
+    """
+    i = np.searchsorted(rows.first, first, side="right") - 1
+    while i < len(rows.w) and rows.first[i] < stop:
+        for k in range(low, high):
+            add_values(rows, max(first, rows.first[i]), min(stop, rows.first[i + 1]), models[k], totals[i, k])
+        i += 1
 
 
 @compiled

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable, Iterable
+from itertools import pairwise
 from typing import cast
 
 import numpy as np
@@ -14,15 +15,17 @@ from dtoken.engine.processors import processors
 from dtoken.engine.rows.memory import Room
 from dtoken.engine.rows.pieces import RowPieces
 from dtoken.engine.rows.row_cache import RowCache, unit_rows
-from dtoken.problem.hosted import HostedRows, add_node_values, add_values, host, row_excess
+from dtoken.problem.hosted import HostedRows, add_node_values, host, row_excess
 from dtoken.problem.kernels import compensated_sums
 from dtoken.problem.losses import Loss
 from dtoken.problem.shards import Shards
 
 MOST_READERS = 8
+SHARES = 64  # into which the evaluation of all rows is divided, at most, for threads to take one after the other
 
 Places = NDArray[np.int64]
-Map = Callable[[Callable[[int], None], range], Iterable[None]]
+Share = tuple[int, int]
+Map = Callable[[Callable[[Share], None], list[Share]], Iterable[None]]
 
 
 class NodeRows:
@@ -60,9 +63,8 @@ class NodeRows:
             method.begin(c, rows, nodes)
             return
 
-        def begin(i: int, first: int, stop: int) -> None:
-            bounds = np.where(np.arange(len(rows.first)) <= i, first, stop)  # the other nodes have no rows
-            method.begin(c, rows._replace(first=bounds), nodes)
+        def begin(first: int, stop: int) -> None:
+            method.begin(c, rows._replace(first=np.clip(rows.first, first, stop)), nodes)  # the others have no rows
 
         in_parts = method.draws_samples or method.phases or method.foresee(c, rows, nodes)
         self.pieces.over_all_rows(begin, whole_nodes=not in_parts)
@@ -72,19 +74,22 @@ class NodeRows:
 
         ``in_parallel`` has several threads for it; None: this one does it all, in one call where rows are in memory.
         """
-        rows, models, count = self.rows, np.ascontiguousarray(models), len(self.rows.w)
-        totals = np.zeros((count, len(models), 2))
+        rows, models = self.rows, np.ascontiguousarray(models)
+        nodes, count = len(rows.w), len(models)
+        totals = np.zeros((nodes, count, 2))
         each = in_parallel or map
 
-        def of_part(i: int, first: int, stop: int) -> None:
-            list(each(lambda k: add_values(rows, first, stop, models[k], totals[i, k]), range(len(models))))
+        def of_part(first: int, stop: int) -> None:
+            list(each(lambda share: add_node_values(rows, first, stop, models, *share, totals), shares(count)))
+
+        def of_nodes(share: Share) -> None:
+            first, stop = rows.first[list(share)].tolist()
+            add_node_values(rows, first, stop, models, 0, count, totals)
 
         if self.pieces is not None:
             self.pieces.over_all_rows(of_part)
-        elif in_parallel is None:
-            add_node_values(rows, 0, count, models, totals)
         else:
-            list(in_parallel(lambda i: add_node_values(rows, i, i + 1, models, totals), range(count)))
+            list(each(of_nodes, [(0, nodes)] if in_parallel is None else shares(nodes)))
         return np.asarray(rows.w[:, None] * compensated_sums(totals))
 
     def excess(self, models: Vector, theta_star: Vector, nodes: Places, numbers: Places) -> Vector:
@@ -95,20 +100,30 @@ class NodeRows:
         rows, models = self.rows, np.ascontiguousarray(models)
         found = np.empty((len(numbers), len(models)))
 
-        def of_part(_: int, first: int, stop: int) -> None:
-            own = slice(*np.searchsorted(numbers, (first, stop)))
+        def of_part(own: slice) -> None:
             row_excess(rows, nodes[own], numbers[own], models, theta_star, found[own])
 
         if self.pieces is None:
-            of_part(0, 0, len(rows.y))
+            of_part(slice(None))
         else:
-            self.pieces.over_all_rows(of_part)
+            self.pieces.over_rows(nodes, numbers, of_part)
         return found
 
     def close(self) -> None:
         """Stop reading ahead, and let go of the files."""
         if self.pieces is not None:
             self.pieces.close()
+
+
+def shares(count: int) -> list[Share]:
+    """So many things in consecutive shares, as equal as can be.
+
+    Examples
+    --------
+    >>> shares(3), len(shares(1000))
+    ([(0, 1), (1, 2), (2, 3)], 64)
+    """
+    return list(pairwise(np.linspace(0, count, min(count, SHARES) + 1).astype(np.int64).tolist()))
 
 
 def readers(method: Method) -> int:

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from dtoken.algorithms.contract import Foreseen, Method
 from dtoken.compiled import compiled
+from dtoken.data.ranges import joined
 from dtoken.engine.events.order import Groups, node_by_node
 from dtoken.engine.rows.row_cache import Change, RowCache, Units
 from dtoken.schedule.events import LOCAL, MEET, MOVE, VISIT, Events
@@ -103,31 +104,43 @@ class RowPieces:
         planned = piece.result()
         return self.cache.load(planned.needed, [other.result().needed for other in later]), planned
 
-    def over_all_rows(self, work: Callable[[int, int, int], None], whole_nodes: bool = False) -> None:
-        """Let ``work(node, first, stop)`` see all rows, in consecutive parts of one node at a time."""
+    def over_all_rows(self, work: Callable[[int, int], None], whole_nodes: bool = False) -> None:
+        """Let ``work(first, stop)`` see all rows, in consecutive parts."""
         self.finish()
-        for i in range(len(self.cache.first) - 1):
-            self.over_node(i, lambda first, stop, i=i: work(i, first, stop), whole_nodes)  # type: ignore[misc]
+        self._over(0, len(self.cache.first) - 1, work, whole_nodes)
         self.finish()
 
-    def over_node(self, i: int, work: Callable[[int, int], None], whole: bool = False) -> None:
+    def over_node(self, i: int, work: Callable[[int, int], None]) -> None:
         """Add pieces in which ``work(first, stop)`` sees all rows of node i, in consecutive parts."""
-        rows, size = self.cache.rows, self.cache.unit
-        for first, stop in self._parts(i, whole):
-            low, high = (int(rows.first[i]) + (unit - int(self.cache.first[i])) * size for unit in (first, stop))
-            high = min(high, int(rows.first[i + 1]))
-            self.add(lambda a=first, b=stop, c=low, d=high: PlannedPiece(np.arange(a, b), lambda: work(c, d)))  # type: ignore[misc]
+        self._over(i, i + 1, work)
 
-    def _parts(self, i: int, whole: bool) -> Iterator[tuple[int, int]]:
-        """First unit and the one after the last of parts of node i that fit into memory."""
-        first, stop = self.cache.first[i : i + 2].tolist()
-        if whole:
-            yield first, stop
-            return
-        ends = np.cumsum(self.cache.sizes(np.arange(first, stop)))
+    def over_rows(self, nodes: NDArray[np.int64], numbers: NDArray[np.int64], work: Callable[[slice], None]) -> None:
+        """Let ``work(own)`` see rows of ``nodes``, in parts: ``own`` are places in ``numbers``, which increase."""
+        self.finish()
+        cache = self.cache
+        used = cache.first[nodes] + (numbers - cache.rows.first[nodes]) // cache.unit
+        units = np.unique(used)
+        bounds = np.append(joined(cache.sizes(units), cache.piece), len(units)).tolist()
+        for first, stop in pairwise(bounds):
+            own = slice(*np.searchsorted(used, (units[first], units[stop - 1] + 1)).tolist())
+            self.add(lambda needed=units[first:stop], own=own: PlannedPiece(needed, lambda: work(own)))  # type: ignore[misc]
+        self.finish()
+
+    def _over(self, low: int, high: int, work: Callable[[int, int], None], whole: bool = False) -> None:
+        """Add pieces with all rows of the nodes from ``low`` to before ``high``."""
+        for first, stop in self._parts(low, high, whole):
+            rows = self.cache.first_row(first), self.cache.first_row(stop)
+            self.add(lambda a=first, b=stop, rows=rows: PlannedPiece(np.arange(a, b), lambda: work(*rows)))  # type: ignore[misc]
+
+    def _parts(self, low: int, high: int, whole: bool) -> Iterator[tuple[int, int]]:
+        """First unit and the one after the last of parts that fit into memory, of whole nodes if that is asked for."""
+        cache = self.cache
+        first, stop = cache.first[[low, high]].tolist()
         while first < stop:
-            before = ends[first - stop - 1] if first > stop - len(ends) else 0
-            end = stop - len(ends) + int(np.searchsorted(ends, before + self.cache.piece, "right"))
+            end = _fitting(cache.begin, cache.end, first, stop, cache.piece)
+            if whole:
+                end = int(cache.first[np.searchsorted(cache.first, end, "right") - 1])
+                end = end if end > first else int(cache.first[np.searchsorted(cache.first, first, "right")])
             yield first, end
             first = end
 
@@ -156,8 +169,9 @@ class Piece(NamedTuple):
         used = used[np.searchsorted(used, 0) :]
         if not self.whole_nodes:
             return used
-        parts = [np.arange(cache.first[i], cache.first[i + 1]) for i in used]
-        return np.concatenate(parts) if parts else np.empty(0, np.int64)
+        counts = cache.first[used + 1] - cache.first[used]
+        ends = np.cumsum(counts)
+        return np.asarray(np.arange(counts.sum()) + np.repeat(cache.first[used] - (ends - counts), counts))
 
 
 class Step(NamedTuple):
@@ -237,6 +251,16 @@ def _single_steps(events: Events, slot: NDArray[np.int64]) -> Iterator[Piece | S
         if step < events.size:
             yield Step(int(slot[events.node[step]]))
         start = step + 1
+
+
+@compiled
+def _fitting(begin: Any, end: Any, first: int, stop: int, limit: int) -> int:
+    """The end of the longest run of units from ``first`` on that has at most so many entries, or of one unit."""
+    total, last = abs(end[first] - begin[first]), first + 1
+    while last < stop and total + abs(end[last] - begin[last]) <= limit:
+        total += abs(end[last] - begin[last])
+        last += 1
+    return last
 
 
 class _Tables(NamedTuple):

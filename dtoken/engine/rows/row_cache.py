@@ -150,6 +150,10 @@ class RowCache:
         """Entries of units, in memory or not."""
         return np.asarray(np.abs(self.end[units] - self.begin[units]))
 
+    def first_row(self, unit: int) -> int:
+        """The first row of a unit; of the one after the last, how many rows there are."""
+        return unit if self.unit == 1 else int(self._row[unit]) if unit < len(self._row) else len(self.rows.y)
+
     def load(self, needed: Units, later: Sequence[Units] = ()) -> Change:
         """Bring units into memory, while the piece before is at work.
 

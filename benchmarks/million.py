@@ -1,4 +1,4 @@
-"""A million nodes: files, ingest, opening, memory, events per second, record points, kills, and two workers.
+"""A million nodes: files, ingest, opening, memory, events per second, record points, and two workers.
 
     python benchmarks/million.py [--size small|full] [--json FILE] [--folder DIR]
 
@@ -6,6 +6,7 @@ n = 10^6 nodes, K = 1,000 tokens, a random 10-regular graph, 10 sparse rows a no
 Every run is a process of its own, whose peak memory is what its system says of it. Events per second come from its
 trajectory: seconds of running, measurements apart. Runs of different sizes, threads and engines take turns. Beside
 the speed stands what the memory allows: how long as many cache lines take as an event needs, read at random places.
+What takes very many events is in billion.py.
 """
 
 import json
@@ -32,11 +33,10 @@ from dtoken.data.synthetic import Synthetic
 
 FEATURES, ROWS_A_NODE, DENSITY, DEGREE = 50, 10, 0.1, 10
 SAMPLE = {"every_passes": None, "sample": 20_000, "tokens": 50, "exact_ends": False}
-SIZES = {  # nodes, fewer nodes, tokens, events of a turn, events of the long run
-    "small": (10**4, 10**3, 100, 10**6, 10**7),
-    "full": (10**6, 10**4, 1000, 10**7, 10**9),
+SIZES = {  # nodes, fewer nodes, tokens, events of a turn
+    "small": (10**4, 10**3, 100, 10**6),
+    "full": (10**6, 10**4, 1000, 10**7),
 }
-UNIFORM = {"sampling": "uniform"}  # rows have nearly equal norms
 LINES = 14  # cache lines of an event that are not where the last one was: model (7), row (2), row's facts (4), tables
 MB = 1e6
 
@@ -54,7 +54,7 @@ def settings(n: int, tokens: int, events: int, folder: Path, **more: Any) -> dic
             "tokens": tokens,
             "start": "zero",
             "smoothness": "theory",
-            "sampling": "uniform",
+            "sampling": "uniform",  # rows have nearly equal norms
         },
         "stop": {"passes": None, "events": events},
         "record": SAMPLE,
@@ -137,7 +137,7 @@ def fastest(tolds: Sequence[Mapping[str, Any]]) -> float:
 
 def main() -> None:
     options = arguments(__doc__, folder=True)
-    n, few, tokens, events, long = SIZES[options.size]
+    n, few, tokens, events = SIZES[options.size]
     figures = Figures(options)
     with ExitStack() as stack:
         temporary = stack.enter_context(tempfile.TemporaryDirectory())
@@ -145,7 +145,6 @@ def main() -> None:
         folder.mkdir(parents=True, exist_ok=True)
         store_figures(figures, folder, n)
         speed_figures(figures, folder, n, few, tokens, events)
-        long_figures(figures, folder, n, tokens, long)
     figures.show()
 
 
@@ -180,6 +179,9 @@ def speed_figures(figures: Figures, folder: Path, n: int, few: int, tokens: int,
     figures.add(f"n = {n:,}: two threads", two, "million events/s", at_least=3)
     figures.add(f"n = {few:,}: one thread", small, "million events/s")
     figures.add(f"cost of an event, n = {n:,} / {few:,}", small / one, "ratio", at_most=2.5)
+    rings = {"graph": {"kind": "small_world", "degree": DEGREE}}
+    world = child(folder, settings(n, tokens, events, folder, **rings))
+    figures.add(f"n = {n:,}, a ring of small worlds: one thread", speed(world), "million events/s", at_least=2)
     line = random_line_seconds()
     figures.add("a cache line at a random place", 1e9 * line, "ns")
     figures.add(f"an event / {LINES} such lines", 1 / (1e6 * one * LINES * line), "ratio")
@@ -193,24 +195,6 @@ def speed_figures(figures: Figures, folder: Path, n: int, few: int, tokens: int,
     budget = {"engine": {"kind": "local", "threads": 1, "memory": "2GB"}}
     held = child(folder, settings(n, tokens, events // 10, folder, **budget))
     figures.add("engine.memory=2GB: peak beyond it", max(0.0, held["peak"] / MB - 2000), "MB", at_most=250)
-
-
-def long_figures(figures: Figures, folder: Path, n: int, tokens: int, events: int) -> None:
-    """Very many events at once, and killed in the middle."""
-    threads = {"engine": {"kind": "local", "threads": 2}, "checkpoint": {"seconds": 20}}
-    with tempfile.TemporaryDirectory(dir=folder) as place:
-        given = settings(n, tokens, events, folder, **threads)
-        whole = child(folder, given, Path(place) / "whole")
-        figures.add(f"{events:,} events, two threads", whole["total"] / 60, "minutes", at_most=10)
-        quick = child(folder, settings(n, tokens, events // 50, folder, **threads))
-        figures.add("growth of memory over them", (whole["peak"] - quick["peak"]) / MB, "MB", at_most=100)
-        part = settings(n, tokens, events // 10, folder, **threads | {"checkpoint": {"seconds": 1}})
-        uncut = child(folder, part, Path(place) / "uncut")
-        killed = child(folder, part, Path(place) / "killed", kill_after=0.5)
-        resumed = child(folder, part, Path(place) / "killed")
-        same = resumed["digest"] == uncut["digest"] and resumed["theta"] == uncut["theta"]
-        figures.add("killed in the middle", float(killed), "times")
-        figures.add("resumed: other bits", float(not same), "", at_most=0)
 
 
 if __name__ == "__main__":

@@ -25,7 +25,7 @@ HERE = Path(__file__).parent
 PAGE = HERE.parent / "docs" / "performance.md"
 KEPT = HERE / "figures.json"
 NAMES = ("ingest", "events", "accuracy", "hops", "scaling", "network", "sweep", "small_runs", "workers")
-NAMES += ("out_of_core", "report", "million")
+NAMES += ("out_of_core", "report", "million", "billion")
 WORSE = 4 / 3  # machines are noisy: less than this says nothing
 Run = Mapping[str, Any]  # what a benchmark writes: size, machine, date, figures
 

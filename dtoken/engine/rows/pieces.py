@@ -160,13 +160,12 @@ class Piece(NamedTuple):
     """Events whose rows fit into a part of the arena."""
 
     events: Events
-    used: NDArray[np.int64]  # units that the events use, or nodes all of whose units they use; -1: none
+    used: NDArray[np.int64]  # units that the events use, or nodes all of whose units they use; -1: none, or said before
     whole_nodes: bool
 
     def needed(self, cache: RowCache) -> Units:
         """The units that the events use, in increasing order."""
-        used = np.unique(self.used)
-        used = used[np.searchsorted(used, 0) :]
+        used = np.unique(self.used[self.used >= 0])
         if not self.whole_nodes:
             return used
         counts = cache.first[used + 1] - cache.first[used]
@@ -279,7 +278,7 @@ class _Tables(NamedTuple):
 def _ends(
     events: Any, slot: Any, samples: Any, tables: Any, visits_compute: bool, limit: int, used: Any
 ) -> NDArray[np.int64]:
-    """Where pieces end; writes what each event uses."""
+    """Where pieces end; writes what each event uses that no event of its piece before it does."""
     first, rows, first_unit, begin, end, entries, seen = tables
     ends, count, total = np.empty(len(events.kind) + 1, np.int64), 0, 0
     for event in range(len(events.kind)):
@@ -296,9 +295,9 @@ def _ends(
             thing, size = i, entries[i]
         else:
             continue
-        used[event] = thing
         if len(seen) > 0 and seen[thing] == count:
             continue
+        used[event] = thing
         if total + size > limit:
             ends[count], total = event, 0
             count += 1

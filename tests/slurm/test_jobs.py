@@ -123,6 +123,7 @@ def test_a_job_that_does_not_start_is_told_with_the_reason_and_given_up_in_the_e
 
 def test_jobs_grow_as_they_start_and_those_without_work_are_released(site: Site, shared: Path) -> None:
     with jobs(shared, workers="1..3").open() as connection:
+        connection.demand(1, ())  # or jobs would grow before the next line but one
         client, first = connection.client, site.jobs("PD,R")
         assert len(first) == 1
         client.wait_for_workers(1, timeout=NEVER)
@@ -133,7 +134,7 @@ def test_jobs_grow_as_they_start_and_those_without_work_are_released(site: Site,
         (idle,) = set(client.run(own_job)) - {busy}
         connection.demand(1, [idle])
         until(lambda: site.jobs("PD,R") == first)
-        until(lambda: list(client.run(own_job)) == [busy])
+        until(lambda: list(client.run(own_job, on_error="ignore")) == [busy])  # the other one may just be leaving
         connection.demand(0, [])
         assert client.submit(own_job, pure=False).result(timeout=NEVER) == first[0]  # it was not released
 

@@ -130,12 +130,13 @@ def believe_records(manifest: Manifest) -> None:
     """Bring a manifest up to date whose driver may be dead: records are newer; a folder that is gone is not done."""
     for job in manifest.jobs:
         if job.status != DONE and (record := read_record(manifest.directory, job)):
-            newest = record.get("attempt", 0) >= job.attempts  # a later attempt may not have told anything yet
-            job.attempts = max(job.attempts, record.get("attempt", 0))
+            attempt = record.get("attempt", 0)  # a later one may not have told anything yet
+            unjudged = attempt > job.attempts or (attempt == job.attempts and job.status != FAILED)
+            job.attempts = max(job.attempts, attempt)
             job.started, job.ended = record.get("started"), record.get("ended")
             if record["status"] not in (RUNNING, LEFT):
                 job.status, job.error = record["status"], record.get("error")
-            elif newest:
+            elif unjudged:  # by a driver, which knows how the worker ended that could not tell any more
                 job.status = RUNNING if record["status"] == RUNNING else WAITING
         if job.status not in TO_DO and not (manifest.directory / job.folder).is_dir():
             job.status, job.error, job.attempts, job.started, job.ended = WAITING, None, 0, None, None

@@ -13,6 +13,7 @@ from dtoken.cli.sweep import main
 from dtoken.sweep.status import sweep_status
 from hydra_dask.manifest import (
     DONE,
+    FAILED,
     LEFT,
     RUNNING,
     WAITING,
@@ -62,6 +63,18 @@ def test_a_run_that_left_waits_and_one_that_was_begun_again_runs(tmp_path: Path)
         job = Job("0", 0, "0", [], known, attempts)
         believe_records(Manifest(tmp_path, jobs=[job]))
         assert (job.status, job.attempts) == (expected, attempts)
+
+
+def test_what_the_driver_said_of_an_attempt_that_died_stands(tmp_path: Path) -> None:
+    """The worker's own record still says that it runs."""
+    (tmp_path / ".jobs").mkdir()
+    for status in (RUNNING, LEFT):
+        write_record(tmp_path, 0, {"id": "0", "attempt": 2, "status": status, "started": ago(9)})
+        (tmp_path / "0").mkdir(exist_ok=True)
+        job, earlier = Job("0", 0, "0", [], FAILED, 2, error="died"), Job("0", 0, "0", [], FAILED, 1, error="died")
+        believe_records(Manifest(tmp_path, jobs=[job, earlier]))
+        assert (job.status, job.error, job.attempts) == (FAILED, "died", 2)
+        assert (earlier.status, earlier.attempts) == (RUNNING if status == RUNNING else WAITING, 2)
 
 
 def test_pace_and_what_is_left_of_running_runs_give_the_time_of_the_end(directory: Path) -> None:

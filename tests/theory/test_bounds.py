@@ -8,14 +8,21 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
+from dtoken.algorithms.adfs import ADFS
+from dtoken.algorithms.agd import AGD
 from dtoken.algorithms.contract import Method
+from dtoken.algorithms.diging import DIGing
 from dtoken.algorithms.dvr import DVR
 from dtoken.algorithms.extra import EXTRA
 from dtoken.algorithms.gd import GD
+from dtoken.algorithms.gt_saga import GTSAGA
+from dtoken.algorithms.mc_sag import MCSAG
 from dtoken.algorithms.nids import NIDS
+from dtoken.algorithms.sdca import SDCA
 from dtoken.algorithms.tavr import TAVR
 from dtoken.algorithms.token import Token
 from dtoken.algorithms.tvr import TVR
+from dtoken.algorithms.walk_sgd import WalkSGD
 from dtoken.data.rows import RowBlock
 from dtoken.engine.local import LocalEngine
 from dtoken.engine.loop.experiment import Experiment, prepare
@@ -99,6 +106,8 @@ PROVED = [
     (GD(step=1.7), {}),
     (NIDS(), {"graph": "path"}),
     (NIDS(step=1.6), {"graph": "ring"}),
+    (AGD(), {}),
+    (AGD(step=0.5), {}),
 ]
 
 
@@ -192,7 +201,31 @@ ABOUT_ONLY = [
     (EXTRA(), {}),
     (DVR(), {}),
     (GD(smoothness="factor", factor=0.9), {}),
+    (AGD(smoothness="factor", factor=0.9), {}),
+    (ADFS(), {"graph": "ring"}),
+    (GTSAGA(), {"graph": "ring"}),
+    (MCSAG(), {}),
+    (SDCA(), {}),
 ]
+
+
+def test_the_bound_of_accelerated_descent_is_that_of_its_proof() -> None:
+    """(1 - sqrt(s sigma))^t (F(0) - F* + n sigma / 2 ||theta*||^2), the first part by the smoothness of F."""
+    shards, sigma = mirrored(), 0.02
+    experiment = make(AGD(), shards, sigma)
+    best, problem = experiment.optimum.theta, experiment.problem
+    found = experiment.method.bound(experiment.constants, experiment.facts, problem, best)
+    proved = problem.objective(np.zeros(2)) - problem.objective(best) + 4 * sigma / 2 * best @ best
+    smooth = 4 * np.linalg.norm(shards.A[0], 2) ** 2 / (4 * 3) + 4 * sigma  # 3 rows a node, the logistic loss
+    assert proved <= found == pytest.approx((smooth + 4 * sigma) / 2 * best @ best, rel=1e-6)
+    assert predict(experiment).rate == pytest.approx(np.sqrt(sigma * experiment.constants.step))
+
+
+def test_where_nothing_is_known_of_the_rate_none_is_stated() -> None:
+    for method in (WalkSGD(), DIGing()):
+        found = predict(make(method, mirrored(), 0.1))
+        assert found.rate is None
+        assert found.basis.startswith("no rate: ")
 
 
 @pytest.mark.parametrize(("method", "graph"), ABOUT_ONLY, ids=repr)

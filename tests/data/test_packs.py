@@ -111,6 +111,24 @@ def test_large_nodes_have_packs_of_their_own(tmp_path: Path, monkeypatch: pytest
     assert verify(store) == []
 
 
+@pytest.mark.filterwarnings("ignore")  # of anndata and zarr, about what they will change
+def test_anndata_opens_packs_and_large_nodes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import anndata.io
+    import zarr
+
+    monkeypatch.setattr(build, "LARGE_NODE", 40)
+    numbers = np.repeat(np.arange(6), [3, 3, 60, 3, 3, 3])
+    store = ingest(Synthetic(rows=75, features=4, density=0.5), Partition.of_rows(numbers), root=tmp_path)
+    root = zarr.open_group(store.path, mode="r")
+    for pack, nodes in enumerate(([0, 1], [2], [3, 4, 5])):
+        rows = concatenate([store.shard(node) for node in nodes])
+        theirs = anndata.io.read_elem(root[f"packs/{pack}/X"])
+        assert theirs.shape == (rows.rows, 4)
+        for name in ("data", "indices", "indptr"):
+            np.testing.assert_array_equal(getattr(theirs, name), getattr(rows, name))
+        np.testing.assert_array_equal(anndata.io.read_elem(root[f"packs/{pack}/y"]), rows.y)
+
+
 def test_a_bucket_that_is_larger_than_expected_is_read_in_parts(
     rows_source: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -100,6 +100,7 @@ def page() -> str:
         "store": "Folder of the stores, or the URL of one; null: a cache of the user.",
         "scratch": "Folder in which one of your own is made for what is fetched of a remote store; null: temporary.",
         "test": "Rows to test on at record points: a file, or a share of the rows, which is not trained on then.",
+        "test_seed": "Which rows such a share is.",
     }
     sources = ((name, source_class(name)) for name in SOURCES)
     lines += group(

@@ -80,7 +80,8 @@ def run(
     partition
         How rows are spread over nodes; or an array with the number of the node of each row.
     test
-        Rows to test on at record points, which no node has: a share of the rows, a file, or ``(X, y)``.
+        Rows to test on at record points, which no node has: a share of the rows (drawn by ``test_seed``, a key of
+        ``data``), a file, or ``(X, y)``.
     seed
         Seed of the schedule.
     stop

@@ -21,7 +21,8 @@ SOURCES = {
     "anndata": "dtoken.data.matrices.AnnData",
 }
 SOURCE_HIDDEN = ("threads",)  # not a property of the data
-DATA_KEYS = {"labels": "auto", "store": None, "scratch": None, "test": None}  # of all sources, with their defaults
+# of all sources, with their defaults
+DATA_KEYS = {"labels": "auto", "store": None, "scratch": None, "test": None, "test_seed": 0}
 
 
 def source_class(kind: str) -> type[Any]:

@@ -83,6 +83,7 @@ class Settings:
     store: Path | str | None = None  # folder of stores, or URL of one
     scratch: Path | None = None  # folder for what is fetched of a remote store
     test: float | Source | None = None  # rows to test on: a share of all, or others
+    test_seed: int = 0  # which rows a share is
 
     def __post_init__(self) -> None:
         nodes = self.partition.nodes
@@ -95,6 +96,10 @@ class Settings:
             raise InputError("problem.intercept=true adds a column at ingest, and data.store is there already")
         if isinstance(self.test, float):
             _check_share(self.test, self.store, self.partition)
+        elif self.test_seed:
+            raise InputError(f"data.test_seed={self.test_seed} draws a share of the rows; give it, as data.test=0.2")
+        if not 0 <= self.test_seed < 2**64:
+            raise InputError(f"data.test_seed={self.test_seed} must be an integer from 0 to 2**64 - 1")
         parse_memory("cluster.memory", getattr(self.cluster, "memory", None))
         if self.stop.suboptimality is not None and self.record.every_passes is None and self.record.every_jumps is None:
             raise InputError("stop.suboptimality is looked at at record points; set record.every_passes or every_jumps")
@@ -102,7 +107,9 @@ class Settings:
     @cached_property
     def training(self) -> Source:
         """The rows that are ingested, spread over nodes and trained on."""
-        source = Split(self.source, self.test, held_out=False) if isinstance(self.test, float) else self.source
+        source = self.source
+        if isinstance(self.test, float):
+            source = Split(source, self.test, held_out=False, seed=self.test_seed)
         return WithConstant(source, self.problem.intercept_scale) if self.problem.intercept else source
 
     @property
@@ -130,6 +137,7 @@ class Settings:
                 "store": self.store,
                 "scratch": self.scratch,
                 "test": _shown_test(self.test),
+                "test_seed": self.test_seed,
             },
             "nodes": nodes,
             "partition": partition,
@@ -214,10 +222,12 @@ def make_settings(
     **sections: Any,
 ) -> Settings:
     """Settings from parts, each an object, a name, or a mapping of its keys; nodes as graph or partition have them."""
-    source, labels, store, scratch, tested = _data(data)
+    rows = _data(data)
+    if test is not None:
+        rows["test"] = _test(test)
     partition = _partition(partition, nodes, graph)
     return Settings(
-        source=source,
+        **rows,
         partition=partition,
         problem=_section(Problem, problem, "problem"),
         graph=_graph(graph),
@@ -225,10 +235,6 @@ def make_settings(
         seed=typed("seed", seed, int),
         engine=_kind_of("engine", engine, ENGINES),
         cluster=_kind_of("cluster", cluster, CLUSTERS),
-        labels=labels,
-        store=store,
-        scratch=scratch,
-        test=_test(test) if tested is None else tested,
         **{name: _section(kind, sections.get(name), name) for name, kind in SECTIONS.items()},
     )
 
@@ -257,30 +263,32 @@ def _section(kind: type[Any], value: Any, where: str) -> Any:
     return value if isinstance(value, kind) else construct(kind, value or {}, where, where)
 
 
-def _data(value: Any) -> tuple[Source, Labels, Path | str | None, Path | None, float | Source | None]:
+def _data(value: Any) -> dict[str, Any]:
+    """The fields of ``Settings`` that are about data."""
     if isinstance(value, str | Path):
         if str(value) not in SOURCES:
-            return open_source(str(value)), "auto", None, None, None
+            return {"source": open_source(str(value))}
         value = {"kind": str(value)}
     own = Arrays.of(value)
     if own is not None and not (isinstance(value, Mapping) and "X" in value):
-        return own, "auto", None, None, None
+        return {"source": own}
     if not isinstance(value, Mapping):
         if not hasattr(value, "blocks"):
             raise InputError(f"data is a {type(value).__name__}; give (X, y), a path, a name or a source")
-        return value, "auto", None, None, None
+        return {"source": value}
     keys = dict(value)
     kind = "arrays" if own else keys.pop("kind", "synthetic")
     if own is None:
         _check_name("data", kind, SOURCES)
     allowed = ["X", "y"] if own else list(defaults(source_class(kind), SOURCE_HIDDEN))
     check_keys(keys, [*allowed, *DATA_KEYS], "data", kind)
-    test = _test(keys.pop("test", None))
-    labels, store, scratch = keys.pop("labels", "auto"), keys.pop("store", None), keys.pop("scratch", None)
-    check_labels(labels)
-    source = own or construct(source_class(kind), keys, "data", kind, SOURCE_HIDDEN)
-    where = store if isinstance(store, str) and is_remote(store) else typed("data.store", store, Path | None)
-    return source, labels, where, typed("data.scratch", scratch, Path | None), test
+    found = {name: keys.pop(name, default) for name, default in DATA_KEYS.items()}
+    check_labels(found["labels"])
+    store = found["store"]
+    found["store"] = store if isinstance(store, str) and is_remote(store) else typed("data.store", store, Path | None)
+    found["scratch"] = typed("data.scratch", found["scratch"], Path | None)
+    found["test"], found["test_seed"] = _test(found["test"]), typed("data.test_seed", found["test_seed"], int)
+    return {"source": own or construct(source_class(kind), keys, "data", kind, SOURCE_HIDDEN), **found}
 
 
 def _test(value: Any) -> float | Source | None:

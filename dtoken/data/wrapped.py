@@ -44,8 +44,8 @@ class WithConstant:
 class Split:
     """The rows of a source to train on, or the others, which are held out.
 
-    A row is held out with the probability ``share``, by its number alone: always the same ones, and in each of the two
-    parts exactly those that the other one does not have.
+    A row is held out with the probability ``share``, by its number and the seed alone: always the same ones, and
+    in each of the two parts exactly those that the other one does not have.
 
     Parameters
     ----------
@@ -55,6 +55,8 @@ class Split:
         Of the rows that is held out, about.
     held_out
         Whether these are the ones.
+    seed
+        Which rows they are.
     index_base
         Number of the first feature, as the rows to train on have it; None: that of the source.
 
@@ -68,6 +70,7 @@ class Split:
     source: Source
     share: float
     held_out: bool
+    seed: int = 0
     index_base: int | None = None
 
     def __post_init__(self) -> None:
@@ -87,11 +90,11 @@ class Split:
     def identity(self) -> dict[str, object]:
         """The source, and which part of it."""
         part = "held_out" if self.held_out else "trained_on"
-        return {**self.source.identity(), "held_out_share": self.share, "part": part}
+        return {**self.source.identity(), "held_out_share": self.share, "held_out_seed": self.seed, "part": part}
 
     def blocks(self, *, advance: Callable[[float], None] | None = None) -> Iterator[RowBlock]:
         """Yield the rows of this part in order."""
-        draws, found = np.random.Generator(np.random.Philox(key=0)), 0
+        draws, found = np.random.Generator(np.random.Philox(key=self.seed)), 0
         for block in self.source.blocks(advance=advance):
             rows = np.flatnonzero((draws.random(block.rows) < self.share) == self.held_out)
             found += len(rows)

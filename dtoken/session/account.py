@@ -137,6 +137,7 @@ def _inputs(prepared: Prepared) -> dict[str, Any]:
     seeds = {
         "schedule": settings.seed,
         "data": getattr(settings.source, "seed", None),
+        "test": settings.test_seed if isinstance(settings.test, float) else None,
         "partition": settings.partition.seed,
         "graph": settings.graph.params.get("seed"),
         "time": settings.time.seed if settings.time.unequal else None,

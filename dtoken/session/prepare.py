@@ -154,7 +154,7 @@ def _held_out(settings: Settings, store: ShardStore, loss: Loss, memory: int, wa
     if test is None:
         return None
     if isinstance(test, float):
-        test = Split(settings.source, test, held_out=True, index_base=meta.index_base)
+        test = Split(settings.source, test, True, settings.test_seed, meta.index_base)
     elif isinstance(test, Svmlight) and test.index_base is None:
         test = replace(test, index_base=cast(Any, meta.index_base))
     root = None if isinstance(settings.store, str) else settings.store

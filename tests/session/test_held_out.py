@@ -73,6 +73,32 @@ def test_a_share_splits_the_rows_without_overlap() -> None:
     assert found.trajectory[list(TEST)].equals(by_hand.trajectory[list(TEST)])
 
 
+def test_a_seed_draws_another_share_of_the_same_rows() -> None:
+    whole = Arrays(np.arange(2000.0)[:, None] + 1, np.arange(2000) % 2)
+
+    def held_out(seed: int) -> set[float]:
+        return {row for block in Split(whole, 0.25, True, seed).blocks() for row in block.data}
+
+    both = held_out(0) & held_out(1)
+    assert 60 < len(both) < 190  # of 2000 rows 125 are in two independent shares, with a standard deviation of 11
+    data, keywords = {"X": X, "y": y}, {"test": 0.25, **RUN}
+    first, again = (dtoken.run({**data, "test_seed": seed}, **keywords) for seed in (0, 1))
+    assert first.trajectory.test_auc.iloc[-1] != again.trajectory.test_auc.iloc[-1]
+    assert first.trajectory.equals(dtoken.run(data, **keywords).trajectory.assign(wall=first.trajectory.wall))
+    assert again.summary["provenance"]["seeds"]["test"] == 1
+
+
+def test_shares_of_several_seeds_make_one_curve(tmp_path: Path) -> None:
+    from dtoken.report.payload import payload
+    from dtoken.report.study import study
+    from dtoken.sweep.runs import find_runs
+
+    for seed in (0, 1, 2):
+        dtoken.run({"X": X, "y": y, "test_seed": seed}, test=0.25, directory=tmp_path / str(seed), **RUN)
+    (cell,) = payload(study(find_runs([tmp_path])))["cells"]
+    assert cell["runs"] == 3
+
+
 def test_a_file_has_the_first_index_and_classes_of_the_training_rows(tmp_path: Path) -> None:
     """Index 1 of the test file is the first feature, also where index 0 would be; unknown features count nothing."""
     wide = np.column_stack([X, np.ones(200)])
@@ -134,6 +160,19 @@ def test_a_share_needs_rows_that_are_still_to_be_spread() -> None:
         make_settings((X, y), partition=np.arange(200) % 3, test=0.2)
     with pytest.raises(InputError, match=r"holds out rows at ingest, and data.store is there already"):
         make_settings({"kind": "synthetic", "store": "s3://bucket/store.zarr", "test": 0.2})
+
+
+@pytest.mark.parametrize(
+    ("data", "words"),
+    [
+        ({"test_seed": 1}, r"data.test_seed=1 draws a share of the rows; give it, as data.test=0.2"),
+        ({"test": 0.2, "test_seed": -1}, "data.test_seed=-1 must be an integer from 0 to"),
+        ({"test": 0.2, "test_seed": 0.5}, "data.test_seed=0.5 is not an integer"),
+    ],
+)
+def test_seeds_that_draw_nothing(data: dict[str, Any], words: str) -> None:
+    with pytest.raises(InputError, match=words):
+        make_settings({"kind": "synthetic", **data})
 
 
 def test_area_under_curve_counts_ties_by_half() -> None:

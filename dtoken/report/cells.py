@@ -157,7 +157,7 @@ def cells_of(runs: Sequence[Run]) -> Sweep:
     parameters = _telling([each for each in _parameters(names, table) if each.name not in places], table)
     varying = [parameter.name for parameter in parameters]
     keys = [tuple(row[name] for name in varying) for row in table]
-    methods = _methods(table, varying)
+    methods = _methods(table, varying, [run.given for run in begun])
     cells = []
     for key in dict.fromkeys(keys):
         members = [at for at, other in enumerate(keys) if other == key]
@@ -170,7 +170,7 @@ def cells_of(runs: Sequence[Run]) -> Sweep:
 def _parameters(names: Sequence[str], table: Sequence[Mapping[str, Any]]) -> Iterator[Parameter]:
     for name in names:
         values = dict.fromkeys(row[name] for row in table)
-        if len(values) > 1 and name.rpartition(".")[2] != "seed" and not name.startswith(LENGTH):
+        if len(values) > 1 and not name.endswith("seed") and not name.startswith(LENGTH):
             given = [value for value in values if value is not None]
             numeric = all(isinstance(value, int | float) for value in given)
             yield Parameter(name, (*(sorted(given) if numeric else given), *([None] if None in values else [])))
@@ -209,15 +209,20 @@ def _method_key(row: Mapping[str, Any], varying: Sequence[str]) -> tuple[Any, ..
     return (row.get("algorithm"), *((name, row[name]) for name in varying if name.startswith("algorithm.")))
 
 
-def _methods(table: Sequence[Mapping[str, Any]], varying: Sequence[str]) -> dict[tuple[Any, ...], Method]:
-    """Methods by their key, named and drawn by what was swept of them."""
-    keys = dict.fromkeys(_method_key(row, varying) for row in table)
+def _methods(
+    table: Sequence[Mapping[str, Any]], varying: Sequence[str], given: Sequence[Mapping[str, Any]]
+) -> dict[tuple[Any, ...], Method]:
+    """Methods by their key, drawn by what was swept of them, and named by it and by what else was given for them."""
+    keys: dict[tuple[Any, ...], set[str]] = {}
+    for row, names in zip(table, given, strict=True):
+        keys.setdefault(_method_key(row, varying), set()).update(names)
     variants: dict[tuple[Any, ...], Variant] = {}
     for key in keys:
         telling = differing([dict(other[1:]) for other in keys if other[0] == key[0]])
         variants[key] = str(key[0] or "?"), tuple(pair for pair in key[1:] if pair[0] in telling)
     looks = variant_looks(list(dict.fromkeys(variants.values())))
-    return {
-        key: Method(" ".join([algorithm, *describe(dict(settings))]), algorithm, looks[algorithm, settings])
-        for key, (algorithm, settings) in variants.items()
-    }
+    found = {}
+    for key, (algorithm, settings) in variants.items():
+        told = {name: value for name, value in key[1:] if (name, value) in settings or name in keys[key]}
+        found[key] = Method(" ".join([algorithm, *describe(told)]), algorithm, looks[algorithm, settings])
+    return found

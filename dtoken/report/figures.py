@@ -9,7 +9,7 @@ from dtoken.report.cells import Cell, Sweep, describe, show_value
 from dtoken.report.cost_figures import cost_figures
 from dtoken.report.costs import COSTS, Series, fitted_accuracy
 from dtoken.report.memory import MemoryUse
-from dtoken.report.sheet import MOST_LABELS, Sheet, file_name, label_powers, unique
+from dtoken.report.sheet import MOST_LABELS, Sheet, file_name, label_powers, label_values, unique
 from dtoken.report.study import Rate, Study
 from dtoken.session.colours import DASHES, LINES
 from dtoken.session.labels import AXES, MEASURES
@@ -134,7 +134,8 @@ def _power_laws(name: str, accuracy: float | None, drawn: Sequence[Series], shee
         for series in drawn:
             _power_law(axes, series, cost, [other for other in drawn if _algorithm(other) == _algorithm(series)])
         axes.set(xscale="log", yscale="log", xlabel=name, ylabel=f"{COSTS[cost]} to {accuracy:g}")
-        label_powers(axes.xaxis, axes.get_xlim())
+        values = [value for series in drawn for value, _ in series.points]
+        label_values(axes.xaxis, values, axes.get_xlim())
         label_powers(axes.yaxis, axes.get_ylim())
     title = f"slopes of {' and '.join(COSTS[cost] for cost in SCALING_COSTS)}"
     handles, labels = panels[0].get_legend_handles_labels()

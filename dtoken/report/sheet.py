@@ -3,8 +3,9 @@
 import math
 import re
 import shutil
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from textwrap import fill
 from typing import TYPE_CHECKING, Any
 
@@ -133,15 +134,29 @@ def file_name(*words: str) -> str:
 
 def label_powers(side: "Axis", ends: tuple[float, float]) -> None:
     """Label a logarithmic axis in words: powers of ten, or what lies between where there would be less than two."""
-    from matplotlib.ticker import FixedLocator, FuncFormatter, NullFormatter
-
     powers = range(math.floor(math.log10(ends[0])), math.ceil(math.log10(ends[1])) + 1)
     for digits in ((1,), (1, 3), (1, 2, 5), range(1, 10), (each / 10 for each in range(10, 100))):
         places = [digit * 10.0**power for digit in digits for power in powers]
         inside = [place for place in sorted(places) if ends[0] <= place <= ends[1]]
         if len(inside) >= 2:
             break
-    side.set_major_locator(FixedLocator(inside[:: math.ceil(len(inside) / MOST_TICKS)]))
+    _label(side, inside[:: math.ceil(len(inside) / MOST_TICKS)])
+
+
+def label_values(side: "Axis", values: Iterable[float], ends: tuple[float, float]) -> None:
+    """Label a logarithmic axis with the values of a setting where they have room, else in words."""
+    places = sorted(set(values))
+    steps = [math.log(after / before) for before, after in pairwise(places)]
+    if steps and len(places) <= MOST_TICKS and min(steps) * 2 * MOST_TICKS >= sum(steps):
+        _label(side, places)
+    else:
+        label_powers(side, ends)
+
+
+def _label(side: "Axis", places: Sequence[float]) -> None:
+    from matplotlib.ticker import FixedLocator, FuncFormatter, NullFormatter
+
+    side.set_major_locator(FixedLocator(places))
     side.set_major_formatter(FuncFormatter(lambda value, _: count(value)))
     side.set_minor_formatter(NullFormatter())
 

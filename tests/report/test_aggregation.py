@@ -211,6 +211,17 @@ def test_methods_differ_in_what_was_swept_of_them(tmp_path: Path) -> None:
     assert one.look.dash != four.look.dash
 
 
+def test_methods_are_named_by_what_was_given_for_them(tmp_path: Path) -> None:
+    """Also where one of them has a single value, which is not that of the others; gd keeps its line."""
+    for number, (algorithm, tokens) in enumerate([("tvr", 1), ("tvr", 4), ("tavr", 2)]):
+        words = [f"algorithm={algorithm}:tokens:{tokens}"]
+        write_run(tmp_path / str(number), config(algorithm, tokens=tokens), trajectory(), overrides=words)
+    write_run(tmp_path / "3", config("gd"), trajectory(), overrides=["algorithm=gd"])
+    methods = cells_of(find_runs([tmp_path])).methods
+    assert [method.name for method in methods] == ["tvr K=1", "tvr K=4", "tavr K=2", "gd"]
+    assert [method.look.dash for method in methods] == [DASHES[0], DASHES[1], DASHES[0], DASHES[0]]
+
+
 def test_a_number_that_is_swept_has_ordered_shades_and_lines(tmp_path: Path) -> None:
     """One algorithm: the whole ordered scale, whatever the order of the runs; with a name beside it, lines tell it."""
     for number, tokens in enumerate((8, 1, 4, 2)):

@@ -436,6 +436,12 @@ def test_scaling_shows_slopes(tmp_path: Path, open_page: Open) -> None:
     page = open_page(make_report(tmp_path, accuracies=[1e-2 * (1 + 1e-9)]))
     assert page.locator("#scaling-table tbody td").nth(1).inner_text() == "-1.00"
     assert page.evaluate("document.querySelector('#scaling-plot').data[0].x") == [0.01, 0.02, 0.04, 0.08]
+    assert page.evaluate("document.querySelector('#scaling-plot').layout.xaxis.ticktext") == [
+        "0.01",
+        "0.02",
+        "0.04",
+        "0.08",
+    ]
 
 
 def test_memory_of_runs_with_a_budget_is_drawn(tmp_path: Path, open_page: Open) -> None:

@@ -94,10 +94,23 @@ function sparse(values) {
       [1, 3],
     ].find(few) ?? [1],
   );
+  return ticksAt(tickvals);
+}
+
+// Of a logarithmic axis for a setting, label its values where they have room.
+function atValues(values) {
+  const places = [...new Set(values)].sort((one, other) => one - other);
+  const logs = places.map(Math.log10);
+  const steps = logs.slice(1).map((log, at) => log - logs[at]);
+  const haveRoom = steps.length > 0 && places.length <= 8 && Math.min(...steps) * 16 >= logs.at(-1) - logs[0];
+  return haveRoom ? ticksAt(places) : sparse(values);
+}
+
+function ticksAt(tickvals) {
   return {
     tickmode: "array",
     tickvals,
-    ticktext: tickvals.map(number),
+    ticktext: tickvals.map((value) => number(value).replace(".0e", "e")),
     tickangle: 0,
     tickfont: { size: 11, color: css("--soft") },
   };

@@ -9,7 +9,7 @@ function drawScaling() {
   const name = chosen[0]?.short ?? parameter;
   const lines = scalingLines(chosen, cost);
   const layout = baseLayout({
-    xaxis: axisLayout(name, true, sparse(lines.flatMap((line) => line.x))),
+    xaxis: axisLayout(name, true, atValues(lines.flatMap((line) => line.x))),
     yaxis: axisLayout(`${data.costs[cost]} to ${power(accuracy)}`, true, sparse(lines.flatMap((line) => line.y))),
   });
   show($("scaling-plot"), lines, layout, ["scaling", name, data.costs[cost]]);

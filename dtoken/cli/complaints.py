@@ -53,7 +53,8 @@ def complaint(error: Exception, options: Options, keys: Sequence[str], composed:
         return InputError(f"{found[1]} is a key already; write {found[1]}=VALUE without the +")
     if found := re.search(r"(?:Ambiguous value for argument|Sweep parameters) '([^']+)'", text):
         key, _, value = found[1].partition("=")
-        return InputError(f"{found[1]} has several values; add -m to run them all, or write {key}=[{value}] for a list")
+        several = f"{found[1]} has several values; add -m to run them all"
+        return InputError(several if options(key) else f"{several}, or write {key}=[{value}] for a list")
     if isinstance(cause, OmegaConfBaseException):
         text = f"{text} {cause}"
     return InputError(_one_line(text))

@@ -1,9 +1,11 @@
 """From directories of sweeps to a report: results in one table, figures, and the page."""
 
+import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from dtoken.data.files import reason
 from dtoken.errors import InputError, RunError
 from dtoken.session.files import write_file
 from hydra_dask.durable import sync_tree
@@ -94,4 +96,6 @@ def _make_folder(folder: Path) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise RunError(f"cannot write {folder}: {error.strerror or error}") from error
+        raise RunError(f"cannot write {folder}: {reason(error)}; choose another folder (--output)") from error
+    if not os.access(folder, os.W_OK):  # before anything is drawn
+        raise RunError(f"cannot write {folder}: permission denied; choose another folder (--output)")

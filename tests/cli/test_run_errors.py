@@ -93,6 +93,7 @@ CASES = {
     "algorithm._target_=nowhere.Method": "algorithm._target_=nowhere.Method cannot be imported ",
     "foo": "foo is not of the form KEY=VALUE.",
     "seed=1,2": "seed=1,2 has several values; add -m to run them all, or write seed=[1,2] for a list.",
+    "algorithm=tvr,gd": "algorithm=tvr,gd has several values; add -m to run them all.",
     "stop=3": "stop=3 is not a section; set its keys, as in stop.KEY=VALUE.",
     "+algorithm.tokens=3": "algorithm.tokens is a key already; write algorithm.tokens=VALUE without the +.",
     "--config-dir nowhere": "--config-dir nowhere is not a folder.",

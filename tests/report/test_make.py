@@ -26,7 +26,7 @@ from dtoken.report.facts import graphs, partitions
 from dtoken.report.figures import makers
 from dtoken.report.headline import findings
 from dtoken.report.sentences import lead, outcome, short_of_target
-from dtoken.report.sheet import Sheet
+from dtoken.report.sheet import Sheet, label_values
 from dtoken.report.static import draw
 from dtoken.report.study import Study, study
 from dtoken.sweep.runs import find_runs
@@ -97,6 +97,33 @@ def test_a_figure_that_cannot_be_written_is_said(sweep: Path, tmp_path: Path, mo
         monkeypatch.setattr("hydra_dask.cluster.fork_server.running", lambda elsewhere=elsewhere: elsewhere)
         with pytest.raises(RunError, match=r"cannot write .*rates.pdf"):
             make_report(sweep, tmp_path)
+
+
+def test_a_folder_that_cannot_be_written_is_said_before_anything_is_drawn(
+    sweep: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(
+        RunError, match=r"cannot write .*file/below: not a directory; choose another folder \(--output\)"
+    ):
+        make_report(sweep, tmp_path / "file" / "below")
+    monkeypatch.setattr("dtoken.report.make.os.access", lambda path, mode: False)  # root may write everywhere
+    with pytest.raises(RunError, match=r"cannot write .*theirs: permission denied; choose another folder"):
+        make_report(sweep, tmp_path / "theirs")
+    assert not list((tmp_path / "theirs").iterdir())
+
+
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [((8, 1, 2, 4, 2), [1, 2, 4, 8]), ((0.1, 0.001), [0.001, 0.1]), ((1, 1.01, 10, 100), [1, 10, 100])],
+)
+def test_axes_of_settings_are_labelled_with_their_values_where_these_have_room(
+    values: tuple[float, ...], expected: list[float]
+) -> None:
+    axes = Figure().subplots()
+    axes.set(xscale="log", xlim=(0.9 * min(values), 1.1 * max(values)))
+    label_values(axes.xaxis, values, axes.get_xlim())
+    assert list(axes.xaxis.get_majorticklocs()) == expected
 
 
 def drawn(folder: Path) -> dict[str, Figure]:

@@ -6,6 +6,7 @@ from datetime import datetime
 from dtoken.engine.loop.accuracy import measurable
 from dtoken.report.cells import Sweep, short, show_value
 from dtoken.session.files import DIVERGED, DONE
+from dtoken.sweep.runs import Run
 from dtoken.text import duration, plural
 
 SHOWN_VALUES = 6
@@ -39,14 +40,20 @@ def lead(sweep: Sweep) -> str:
     for each in sweep.context:
         parts.append(f"with {short(each.name)} {listed((show_value(value) for value in each.given), last='or')}")
     told = seeds(sweep)
-    return ", ".join(parts + ([f"each with {told}"] if told else [])) + "."
+    return ", ".join(parts + ([f"each with {told}"] if told.endswith("seeds") else [])) + "."
 
 
 def seeds(sweep: Sweep) -> str:
-    """How many runs the cells have that differ in nothing but seeds; empty: one each."""
+    """How many runs the cells have that differ in nothing but seeds, or in how long they are; empty: one each."""
     numbers = {len(cell.runs) for cell in sweep.cells} or {1}
     fewest, most = min(numbers), max(numbers)
-    return "" if most == 1 else f"{most} seeds" if fewest == most else f"{fewest} to {most} seeds"
+    drawn = all(len({_seeds(run) for run in cell.runs}) == len(cell.runs) for cell in sweep.cells)
+    what = "seeds" if drawn else "runs"
+    return "" if most == 1 else f"{most} {what}" if fewest == most else f"{fewest} to {most} {what}"
+
+
+def _seeds(run: Run) -> tuple[str, ...]:
+    return tuple(str(value) for name, value in run.config.items() if name.endswith("seed"))
 
 
 def outcome(sweep: Sweep) -> str:

@@ -360,6 +360,12 @@ def test_the_lead_tells_seeds_and_what_has_begun(tmp_path: Path) -> None:
     assert lead(cells_of(find_runs([tmp_path]))) == "5 runs, so far of tvr and gd, each with 1 to 3 seeds."
 
 
+def test_runs_of_one_seed_and_two_lengths_are_no_seeds(tmp_path: Path) -> None:
+    for number, (seed, passes) in enumerate((seed, passes) for seed in (0, 1) for passes in (60, 3000)):
+        write_run(tmp_path / str(number), config(seed=seed, stop={"passes": passes}), trajectory())
+    assert lead(cells_of(find_runs([tmp_path]))) == "4 runs of tvr."
+
+
 def test_the_title_is_the_end_of_the_path(tmp_path: Path) -> None:
     write_run(tmp_path / "2026-11-17" / "12-00-00" / "0", config(), trajectory())
     text = make_report(tmp_path / "2026-11-17" / "12-00-00").read_text()

@@ -17,8 +17,8 @@ SOURCES = {
     "tiny": "dtoken.data.bundled.Tiny",
     "rcv1_like": "dtoken.data.rcv1_like.Rcv1Like",
     "svmlight": "dtoken.data.svmlight.Svmlight",
-    "npz": "dtoken.data.matrices.Npz",
-    "anndata": "dtoken.data.matrices.AnnData",
+    "npz": "dtoken.data.npz.Npz",
+    "anndata": "dtoken.data.anndata.AnnData",
 }
 SOURCE_HIDDEN = ("threads",)  # not a property of the data
 # of all sources, with their defaults

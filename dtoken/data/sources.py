@@ -7,9 +7,10 @@ from pathlib import Path
 from types import NoneType, UnionType
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
+from dtoken.data.anndata import AnnData
 from dtoken.data.bundled import Tiny
 from dtoken.data.files import existing_file
-from dtoken.data.matrices import AnnData, Npz
+from dtoken.data.npz import Npz
 from dtoken.data.rcv1_like import Rcv1Like
 from dtoken.data.rows import Source
 from dtoken.data.svmlight import Svmlight

@@ -14,7 +14,7 @@ from dtoken.algorithms.dvr import DVR
 from dtoken.algorithms.tavr import TAVR
 from dtoken.algorithms.tvr import TVR
 from dtoken.data.ingest import ingest
-from dtoken.data.matrices import Npz
+from dtoken.data.npz import Npz
 from dtoken.data.partition import Partition
 from dtoken.data.store import ShardStore
 from dtoken.errors import InputError

@@ -14,9 +14,9 @@ import pytest
 import scipy.sparse as sp
 import zarr
 
-from dtoken.data import matrices
+from dtoken.data.anndata import AnnData
 from dtoken.data.ingest import ingest
-from dtoken.data.matrices import AnnData, Npz
+from dtoken.data.npz import Npz
 from dtoken.data.partition import Partition
 from dtoken.data.rows import concatenate
 from dtoken.errors import InputError, RunError
@@ -48,8 +48,8 @@ def add_labels(file: Path, y: np.ndarray) -> None:
 
 @pytest.fixture(params=[1 << 19, 10], ids=["one slice", "many slices"])
 def slices(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(matrices, "SLICE_ENTRIES", request.param)
-    monkeypatch.setattr(matrices, "SLICE_ROWS", request.param)
+    for name in ("matrices.SLICE_ENTRIES", "matrices.SLICE_ROWS", "anndata.SLICE_ENTRIES"):
+        monkeypatch.setattr(f"dtoken.data.{name}", request.param)
 
 
 @pytest.mark.usefixtures("slices")

@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 from sklearn.datasets import load_svmlight_file
 
+from dtoken.data.anndata import AnnData
 from dtoken.data.bundled import FILE, Tiny
-from dtoken.data.matrices import AnnData, Npz
+from dtoken.data.npz import Npz
 from dtoken.data.rcv1_like import Rcv1Like
 from dtoken.data.sources import open_source
 from dtoken.data.svmlight import Svmlight

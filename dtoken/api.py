@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from dtoken.engine.loop.settings import Checkpointing, Recording, Stop
     from dtoken.engine.settings import EngineSettings
     from dtoken.schedule.clock import TimeModel
+    from dtoken.schedule.failures import Failures
     from dtoken.session.result import Result
     from dtoken.session.viewer import Viewer
     from dtoken.theory.privacy import Privacy
@@ -47,6 +48,7 @@ def run(
     record: Keys | Recording | None = None,
     time: Keys | TimeModel | None = None,
     privacy: Keys | Privacy | None = None,
+    failures: Keys | Failures | None = None,
     engine: str | Keys | EngineSettings = "local",
     threads: int | None = None,
     cluster: str | Keys | Cluster | None = None,
@@ -92,6 +94,8 @@ def run(
         What a gradient and a jump cost in ideal time, given in the same way.
     privacy
         How gradients are cut and made noisy, given in the same way.
+    failures
+        How tokens are lost, and what nodes do about it, given in the same way.
     engine
         ``local``, ``dask``, or its keys such as ``{"kind": "dask", "attempts": 3}``.
     threads
@@ -150,6 +154,7 @@ def run(
         record=record,
         time=time,
         privacy=privacy,
+        failures=failures,
         checkpoint=checkpoint,
         schedule=ScheduleSource(None if replay is None else str(replay)),
     )

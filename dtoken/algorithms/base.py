@@ -260,7 +260,7 @@ class Walking(SingleRows):
 
     def schedule(self: _Walks, c: Arrays, facts: Facts, seed: int) -> Schedule:
         """Drawn from the seed."""
-        return Drawn(seed, self.law(c, facts), facts.walk)
+        return Drawn(seed, self.law(c, facts), facts.walk, facts.failures)
 
 
 @compiled

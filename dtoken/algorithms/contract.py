@@ -35,6 +35,7 @@ from dtoken.problem.blocks import Blocks
 from dtoken.problem.finite_sum import FiniteSum
 from dtoken.problem.hosted import HostedRows
 from dtoken.schedule.clock import Costs
+from dtoken.schedule.failures import NO_FAILURES, Failures
 from dtoken.schedule.stream import Law, Schedule
 from dtoken.theory.privacy import NO_PRIVACY, Privacy
 from dtoken.theory.promise import Promise
@@ -74,6 +75,8 @@ class Facts:
         ``seed``, an ``np.uint64``.
     privacy
         How gradients are to be cut and made noisy, for methods with ``private = True``; others never see any of it.
+    failures
+        How tokens are lost and forked, which concerns the schedule of methods with ``loses_tokens = True``.
     """
 
     sigma: float
@@ -87,6 +90,7 @@ class Facts:
     walk: Walk
     seed: int = 0
     privacy: Privacy = NO_PRIVACY
+    failures: Failures = NO_FAILURES
 
     @property
     def n(self) -> int:

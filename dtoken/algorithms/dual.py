@@ -7,7 +7,7 @@ number per sample each, both keep sigma~ (sum_i theta_i + sum_k theta_k) + sum_i
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -71,6 +71,8 @@ class DualMethod(Starting, TokenMethod):
     interactions_anywhere: float = 0.0
     continuized: bool = False
     edges: str = "equal"
+
+    loses_tokens: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         super().__post_init__()

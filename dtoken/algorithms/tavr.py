@@ -105,6 +105,7 @@ class TAVR(Paired, SamplingMethod, TokenMethod):
     unsafe: bool = False
 
     name = "tavr"
+    loses_tokens: ClassVar[bool] = True
     refuses: ClassVar[Mapping[str, str]] = MappingProxyType(
         {"block_rows": "its local step solves an equation in one unknown, and a block would need one for each row"}
     )

@@ -12,7 +12,7 @@ from dtoken.version import __version__
 
 KEYS = (
     "data", "nodes", "partition", "problem", "graph", "algorithm", "engine", "seed", "stop", "record", "time",
-    "cluster", "checkpoint", "schedule", "privacy", "objective", "theory",
+    "cluster", "checkpoint", "schedule", "privacy", "failures", "objective", "theory",
 )  # fmt: skip
 HELP = """\
 dtoken [KEY=VALUE ...]      one run of a token method; its directory is the last line printed

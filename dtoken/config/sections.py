@@ -9,6 +9,7 @@ from dtoken.engine.loop.settings import Checkpointing, Recording, Stop
 from dtoken.engine.settings import DaskSettings, EngineSettings, LocalSettings
 from dtoken.errors import InputError
 from dtoken.schedule.clock import TimeModel
+from dtoken.schedule.failures import Failures
 from dtoken.theory.privacy import Privacy
 
 # config name -> class; modules are loaded when they are needed
@@ -97,4 +98,5 @@ SECTIONS: dict[str, type[Any]] = {
     "checkpoint": Checkpointing,
     "schedule": ScheduleSource,
     "privacy": Privacy,
+    "failures": Failures,
 }

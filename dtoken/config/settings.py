@@ -37,6 +37,7 @@ from dtoken.graph.edge_list import edges_of, is_networkx
 from dtoken.graph.topologies import parameters
 from dtoken.problem.own import imported
 from dtoken.schedule.clock import TimeModel
+from dtoken.schedule.failures import Failures
 from dtoken.schedule.walks.contract import OwnWalk
 from dtoken.schedule.walks.registry import LAWS, NAMES, check_law
 from dtoken.text import use_one_of
@@ -78,6 +79,7 @@ class Settings:
     schedule: ScheduleSource
     engine: EngineSettings
     privacy: Privacy = field(default_factory=Privacy)
+    failures: Failures = field(default_factory=Failures)
     cluster: Cluster = field(default_factory=LocalWorkers)
     labels: Labels = "auto"
     store: Path | str | None = None  # folder of stores, or URL of one

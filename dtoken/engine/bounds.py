@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from dtoken.compiled import compiled
 from dtoken.engine.placement import balanced_groups
-from dtoken.schedule.events import LOCAL, MEET, MOVE, Events
+from dtoken.schedule.events import DIE, LOCAL, MOVE, Events
 
 
 class Costs(NamedTuple):
@@ -100,8 +100,8 @@ def _bounds(
         if kind == LOCAL:
             node_clock[i] += local
             work[group[i]] += local
-        elif kind != MOVE:
-            begin = 0.0 if kind == MEET else node_clock[i]
+        elif kind != MOVE and kind != DIE:
+            begin = 0.0 if other >= 0 else node_clock[i]
             for token in (k, other):
                 if token >= 0:
                     away = host[where[token]] != host[i]
@@ -110,7 +110,7 @@ def _bounds(
                     where[token] = i
             token_clock[k] = begin + visit
             work[group[i]] += visit
-            if kind == MEET:
+            if other >= 0:
                 token_clock[other] = begin + visit
             else:
                 node_clock[i] = begin + visit

@@ -9,8 +9,8 @@ from dtoken.algorithms.base import never
 from dtoken.algorithms.contract import Arrays, Method, Models, Origin, Vector
 from dtoken.engine.loop.experiment import Experiment
 from dtoken.engine.loop.parts import Part, PartFile, read_part
-from dtoken.engine.loop.recorder import Measurement, Record, measure_models
-from dtoken.engine.loop.sampling import Sample
+from dtoken.engine.loop.recorder import Measurement, Record, measure_models, of_tokens
+from dtoken.engine.loop.sampling import Integers, Sample
 from dtoken.engine.rows.memory import Room
 from dtoken.engine.rows.node_rows import NodeRows
 from dtoken.engine.runner import Runner, whole_site
@@ -63,9 +63,11 @@ class LocalEngine(Runner):
         found = super().models(t)
         return found._replace(nodes=found.nodes.copy(), tokens=found.tokens.copy())
 
-    def measure(self, t: float, theta_star: Vector, sample: Sample | None = None) -> Measurement:
-        """Measure the estimates at time ``t``, the objective on a sample if there is one."""
-        return measure_models(self, super().models(t), theta_star, sample)
+    def measure(
+        self, t: float, theta_star: Vector, sample: Sample | None = None, living: Integers | None = None
+    ) -> Measurement:
+        """Measure the estimates at time ``t``, of ``living`` tokens, the objective on a sample if there is one."""
+        return measure_models(self, of_tokens(super().models(t), living), theta_star, sample)
 
     def save(self, folder: Path, cut: str) -> Part:
         """The state itself, to be written before anything happens."""

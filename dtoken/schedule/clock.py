@@ -14,6 +14,8 @@ the two nodes of a jump.
 
 A message that a node sends to several others at once arrives everywhere tau_comm after it was loaded: a load sets
 C_k = T_i, a delivery T_i = max(T_i, C_k + tau_comm).
+
+A fork costs nothing: the new token is at once where the other is. A token that is lost on its way has been sent.
 """
 
 from dataclasses import dataclass
@@ -25,7 +27,7 @@ from numpy.typing import NDArray
 
 from dtoken.compiled import compiled
 from dtoken.errors import InputError
-from dtoken.schedule.events import DELIVER, LOAD, LOCAL, MEET, MOVE, VISIT, Events
+from dtoken.schedule.events import DELIVER, DIE, FORK, LOAD, LOCAL, MEET, MOVE, VISIT, Events
 from dtoken.schedule.samples import Samples, no_samples, row_of, share
 from dtoken.schedule.speeds import check_time, link_times, node_times
 
@@ -127,6 +129,7 @@ class Clock(NamedTuple):
     nodes: NDArray[np.float64]  # (n,) T_i
     tokens: NDArray[np.float64]  # (K,) C_k
     counts: NDArray[np.int64]  # (5,) events, steps, jumps, messages, gradients
+    alive: NDArray[np.bool_] = np.empty(0, np.bool_)  # (K,) which tokens there are; (0,): all, and none is ever lost
 
     @property
     def elapsed(self) -> float:
@@ -140,7 +143,7 @@ class Clock(NamedTuple):
 
     @property
     def steps(self) -> int:
-        """Steps of the method: all events but moves."""
+        """Steps of the method: all events but moves, and but tokens that come and go."""
         return int(self.counts[1])
 
     @property
@@ -158,10 +161,19 @@ class Clock(NamedTuple):
         """Gradients of single samples."""
         return int(self.counts[4])
 
+    @property
+    def living(self) -> NDArray[np.int64] | None:
+        """The tokens that there are, the one that was somewhere last if all are lost; None: none is ever lost."""
+        if not len(self.alive):
+            return None
+        found = np.flatnonzero(self.alive)
+        return found if len(found) else np.array([np.argmax(self.tokens)])
 
-def start_clock(n: int, tokens: int) -> Clock:
-    """All clocks and counters at zero."""
-    return Clock(np.zeros(n), np.zeros(tokens), np.zeros(5, np.int64))
+
+def start_clock(n: int, tokens: int, alive: NDArray[np.bool_] | None = None) -> Clock:
+    """All clocks and counters at zero; ``alive``: which tokens there are, if some come or go."""
+    clock = Clock(np.zeros(n), np.zeros(tokens), np.zeros(5, np.int64))
+    return clock if alive is None else clock._replace(alive=alive.copy())
 
 
 def charge(clock: Clock, gradients: NDArray[np.int64], model: TimeModel) -> None:
@@ -252,6 +264,11 @@ def _advance(
             C[other] = C[k] + back * tau_comm
         elif kind == LOAD:
             C[k] = T[i]
+        elif kind == FORK:
+            C[events.other[event]] = C[k]
+            clock.alive[events.other[event]] = True
+        elif kind == DIE:
+            clock.alive[k] = False
         else:
             j = events.source[event]
             jumps += 1
@@ -270,7 +287,7 @@ def _advance(
                 T[i] += taken.comp[i] * used
                 gradients += used
                 C[k] = T[i]
-        steps += kind != MOVE
+        steps += kind != MOVE and kind != FORK and kind != DIE
         happened += 1
         event += 1
         full = kind != MOVE and (happened >= limits.events or jumps >= limits.jumps or gradients >= limits.gradients)

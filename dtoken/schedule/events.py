@@ -7,11 +7,13 @@ meet     tokens k and l mix, at the node of k; if l is elsewhere, it comes and g
 move     token k passes through node i without mixing (the skip variant)
 load     node i writes a message into token k, which costs nothing
 deliver  token k brings its message to node i, at the same time as to others
+die      token k is lost, or ended, at node i (after a move: on the way there)
+fork     token l begins at node i as a copy of token k, which is there
 =======  =====================================================================
 
-Token methods consist of the first four, methods with rounds of messages also of the last two: there a token is a
+Token methods consist of the first four, methods with rounds of messages also of load and deliver: there a token is a
 message that a node sends to several others at once, token k that of node k, and the order of deliveries only fixes the
-order of sums.
+order of sums. Tokens die and fork where `schedule.failures` says so.
 
 A schedule does not know the data. It says which node takes a step and gives it a uniform number; the host of the
 node turns the number into one of its samples (``schedule.samples``).
@@ -23,8 +25,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-LOCAL, VISIT, MEET, MOVE, LOAD, DELIVER = range(6)
-KINDS = ("local", "visit", "meet", "move", "load", "deliver")
+LOCAL, VISIT, MEET, MOVE, LOAD, DELIVER, DIE, FORK = range(8)
+KINDS = ("local", "visit", "meet", "move", "load", "deliver", "die", "fork")
 NONE = -1
 NO_SAMPLE = -1.0  # as a draw
 GIVEN = -2.0  # GIVEN - j as a draw: sample j itself
@@ -38,7 +40,7 @@ class Events(NamedTuple):
     node: NDArray[np.int32]  # where it happens (meet: where token k is)
     source: NDArray[np.int32]  # from where the token comes (visit, move, deliver; meet: the second token)
     token: NDArray[np.int32]
-    other: NDArray[np.int32]  # second token of a meet
+    other: NDArray[np.int32]  # second token of a meet, new token of a fork
     draw: NDArray[np.float64]  # in [0, 1): decides the sample; else NO_SAMPLE or GIVEN - j
     at: NDArray[np.float64]  # time of the event on the method's own clock
 

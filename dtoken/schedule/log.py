@@ -1,8 +1,8 @@
 """The event log: what happened, in order, in a file that other tools read and that another run can replay.
 
-``events.parquet`` has the columns ``kind`` (local, visit, meet, move, load, deliver), ``node``, ``sample``, ``token``,
-``other`` and ``at``, -1 where a column does not apply. ``at`` is the time of the events of a continuized run; otherwise
-times follow from the order. The tokens' first nodes are in the file's metadata.
+``events.parquet`` has the columns ``kind`` (local, visit, meet, move, load, deliver, die, fork), ``node``, ``sample``,
+``token``, ``other`` and ``at``, -1 where a column does not apply. ``at`` is the time of events of a continuized run, or
+of one that loses tokens; otherwise times follow from the order. The tokens' first nodes are in the file's metadata.
 
 While a run goes on, its log consists of parts, each complete, one from checkpoint to checkpoint. A run that is taken up
 again drops what it wrote after its last checkpoint, so that the log is the one of a run that was never interrupted.

@@ -13,7 +13,22 @@ from numpy.typing import NDArray
 
 from dtoken.compiled import compiled
 from dtoken.errors import InputError
-from dtoken.schedule.events import DELIVER, GIVEN, KINDS, LOAD, LOCAL, MEET, MOVE, NO_SAMPLE, NONE, VISIT, Events
+from dtoken.schedule.events import (
+    DELIVER,
+    DIE,
+    FORK,
+    GIVEN,
+    KINDS,
+    LOAD,
+    LOCAL,
+    MEET,
+    MOVE,
+    NO_SAMPLE,
+    NONE,
+    VISIT,
+    Events,
+)
+from dtoken.schedule.failures import NO_FAILURES, Failures
 from dtoken.schedule.log import METADATA, SCHEMA, even_tables
 from dtoken.schedule.stream import SEGMENT_STEPS, Law, Start, first_start
 
@@ -28,6 +43,7 @@ class Replayed:
     token_start: NDArray[np.int64]  # (K,) the tokens' first nodes
     p_comm: float | None = None  # of the run that was recorded, if the log says so
     seed: int | None = None  # the same
+    failing: bool = False  # whether tokens come and go
 
     def segments(self, start: Start) -> Iterator[tuple[Events, Start]]:
         """Yield the events from ``start`` on, segment by segment."""
@@ -42,7 +58,7 @@ class Replayed:
         _follow(kind, node, token, columns["other"], source, positions, taken)
         draw = np.where(columns["sample"] >= 0, GIVEN - columns["sample"], NO_SAMPLE)
         at = columns["at"]
-        if not self.law.continuized:
+        if not (self.law.continuized or self.failing):
             before = round(start.at / self.law.unit)  # steps; a move belongs to the step that follows it
             follows = (kind == MEET) & (self.law.p_here > 0)  # belongs to the visit before it
             ends = (kind != MOVE) & ~follows
@@ -92,9 +108,19 @@ def _follow(
         elif kind[event] == MEET:
             node[event] = positions[token[event]]
             source[event] = positions[other[event]]
+        elif kind[event] == FORK:
+            source[event] = node[event]
+            positions[other[event]] = node[event]
 
 
-def open_log(path: Path, law: Law, rows: NDArray[np.int64], kinds: Collection[int], block_rows: int | None) -> Replayed:
+def open_log(
+    path: Path,
+    law: Law,
+    rows: NDArray[np.int64],
+    kinds: Collection[int],
+    block_rows: int | None,
+    failures: Failures = NO_FAILURES,
+) -> Replayed:
     """Open a log, or say why it does not fit.
 
     Parameters
@@ -109,9 +135,12 @@ def open_log(path: Path, law: Law, rows: NDArray[np.int64], kinds: Collection[in
         The kinds of events that the method has.
     block_rows
         Rows of a sample of the method; None: its local steps use all rows of a node.
+    failures
+        How tokens come and go: the log says when, this only how many there may be.
     """
     name = f"schedule.replay={path}"
     n, tokens = len(rows), law.tokens
+    slots = failures.slots(tokens, n)
     try:
         with pq.ParquetFile(path) as file:
             columns, size = file.schema_arrow.names, file.metadata.num_rows
@@ -123,18 +152,25 @@ def open_log(path: Path, law: Law, rows: NDArray[np.int64], kinds: Collection[in
         raise InputError(f"{name} is not an event log: it is not a parquet file") from None
     if missing := [column for column in SCHEMA.names if column not in columns]:
         raise InputError(f"{name} is not an event log: it has no column {missing[0]}")
-    for fact, ours, key in (("n", n, "nodes"), ("tokens", tokens, "algorithm.tokens")):
+    for fact, ours, key in (
+        ("n", n, "nodes"),
+        ("tokens", tokens, "algorithm.tokens"),
+        ("slots", slots, "failures.most"),
+    ):
         if facts.get(fact, ours) != ours:
             raise InputError(f"{name} was recorded with {key}={facts[fact]}, this run has {key}={ours}; use the same")
-    start = np.array(facts.get("token_start", first_start(n, tokens).positions), np.int64)
-    log = Replayed(path, size, law, start, facts.get("p_comm"), facts.get("seed"))
+    start = np.array(facts.get("token_start", first_start(n, slots).positions), np.int64)
+    alive = np.arange(slots) < tokens
+    log = Replayed(path, size, law, start, facts.get("p_comm"), facts.get("seed"), failures.on)
     sizes, positions = np.asarray(rows), start.copy()
     done = 0
     for table in _readable(name, even_tables([path], SEGMENT_STEPS, 0, size)):
         found = _columns(table)
-        fault = _fault(found, law, sizes, kinds, block_rows)
+        fault = _fault(found, law, slots, sizes, kinds, block_rows)
         if fault is not None:
             raise InputError(f"{name} does not fit: event {done + fault[0]:,} {fault[1]}")
+        if failures.on and (wrong := _ghost(found["kind"], found["token"], found["other"], alive)) >= 0:
+            raise InputError(f"{name} does not fit: event {done + wrong:,} has a token that is lost, or there already")
         if law.p_here > 0 and (apart := _apart(found, positions)) is not None:
             raise InputError(
                 f"{name} does not fit: event {done + apart:,} is a meeting of tokens at different nodes, as "
@@ -142,6 +178,22 @@ def open_log(path: Path, law: Law, rows: NDArray[np.int64], kinds: Collection[in
             )
         done += len(found["kind"])
     return log
+
+
+@compiled
+def _ghost(kind: NDArray[np.int8], token: NDArray[np.int32], other: NDArray[np.int32], alive: NDArray[np.bool_]) -> int:
+    """The first event of a token that is lost, or a fork to one that is there; -1: none. ``alive`` follows."""
+    for event in range(len(kind)):
+        k = token[event]
+        if k >= 0 and not alive[k]:
+            return event
+        if kind[event] == FORK:
+            if alive[other[event]]:
+                return event
+            alive[other[event]] = True
+        elif kind[event] == DIE:
+            alive[k] = False
+    return -1
 
 
 def _readable(name: str, tables: Iterator[pa.Table]) -> Iterator[pa.Table]:
@@ -162,23 +214,29 @@ def _apart(columns: dict[str, NDArray[Any]], positions: NDArray[np.int64]) -> in
 
 
 def _fault(
-    columns: dict[str, NDArray[Any]], law: Law, rows: NDArray[Any], kinds: Collection[int], block_rows: int | None
+    columns: dict[str, NDArray[Any]],
+    law: Law,
+    slots: int,
+    rows: NDArray[Any],
+    kinds: Collection[int],
+    block_rows: int | None,
 ) -> tuple[int, str] | None:
     """The first event, counted from 0, that cannot happen, and why."""
     kind, node, sample, token, other = (columns[name] for name in ("kind", "node", "sample", "token", "other"))
     n = len(rows)
     jump = (kind == VISIT) | (kind == MOVE) | (kind == LOAD) | (kind == DELIVER)
-    at_node = jump | (kind == LOCAL)
+    changes = (kind == DIE) | (kind == FORK)
+    at_node = jump | (kind == LOCAL) | changes
     wrong_node = at_node & ((node < 0) | (node >= n))
     size = rows[np.where(wrong_node | ~at_node, 0, node)]
     with_sample = ((kind == LOCAL) & (block_rows is not None)) | ((kind == VISIT) & law.computing_visits)
-    carries = jump | (kind == MEET)
+    carries, pair = jump | (kind == MEET) | changes, (kind == MEET) | (kind == FORK)
     checks: list[tuple[NDArray[Any], Callable[[int], str]]] = [
         (kind == NONE, lambda e: "is of an unknown kind"),
         (wrong_node, lambda e: f"is at node {node[e]}, but nodes are 0 to {n - 1}"),
-        (carries & ((token < 0) | (token >= law.tokens)), lambda e: f"has token {token[e]} of {law.tokens}"),
+        (carries & ((token < 0) | (token >= slots)), lambda e: f"has token {token[e]} of {slots}"),
         (~np.isin(kind, [NONE, *kinds]), lambda e: f"is of the kind {KINDS[kind[e]]}, which this method does not have"),
-        ((kind == MEET) & ((other < 0) | (other >= law.tokens) | (other == token)), lambda e: f"meets {other[e]}"),
+        (pair & ((other < 0) | (other >= slots) | (other == token)), lambda e: f"has the second token {other[e]}"),
         (with_sample & (sample < 0), lambda e: "has no sample, but this method uses one"),
         (~with_sample & (sample >= 0), lambda e: "has a sample, but this method uses none there"),
         (with_sample & (sample >= size), lambda e: f"uses sample {sample[e]} of a node with {size[e]} rows"),

@@ -4,7 +4,8 @@ Events are drawn in segments of a fixed number of steps from Philox, a counter-b
 depend on the seed and the segment's number only. What a segment inherits from the ones before it is a ``Start``: where
 the tokens are, how many jumps each has made, what the clock says, where nodes go through their samples in order
 (``permuted``) how many each has used, and what a walk remembers that has a law of its own (``walks``). Nothing else is
-remembered, so any worker can produce any segment.
+remembered, so any worker can produce any segment. Tokens may be lost and forked (``failures``): who is there, and what
+nodes noted to know, is inherited, too.
 """
 
 from collections.abc import Callable, Iterator
@@ -19,6 +20,8 @@ from dtoken.compiled import compiled
 from dtoken.graph.sampler import step
 from dtoken.graph.walks import Walk
 from dtoken.schedule.events import LOCAL, MEET, MOVE, NO_SAMPLE, NONE, VISIT, Events
+from dtoken.schedule.failures import NO_FAILURES, Failures
+from dtoken.schedule.fate import Fate, after_visit, burst, chance, die, fate_of, is_lost_on_way, living, pick
 from dtoken.schedule.permuted import Order, in_order
 from dtoken.schedule.random import bits
 
@@ -50,6 +53,7 @@ class Start(NamedTuple):
     at: float  # time of the last step
     used: NDArray[np.int64] = np.empty(0, np.int64)  # (n,) samples that each node has used; (0,): none, or no order
     walk: NDArray[np.float64] = np.empty(0)  # what the walk remembers; (0,): nothing, or nothing yet
+    fate: NDArray[np.float64] = np.empty(0)  # which tokens there are, and what nodes noted; (0,): none is ever lost
 
 
 class Schedule(Protocol):
@@ -86,10 +90,11 @@ class Drawn:
     seed: int
     law: Law
     walk: Walk
+    failures: Failures = NO_FAILURES
 
     def segments(self, start: Start) -> Iterator[tuple[Events, Start]]:
-        """Yield the events from ``start`` on, segment by segment."""
-        while True:
+        """Yield the events from ``start`` on, segment by segment, as long as there is a token."""
+        while not self.failures.on or living(self.failures, start.fate, self.walk.n).any():
             events, start = self.segment(start)
             yield events, start
 
@@ -110,15 +115,18 @@ class Drawn:
             at = law.unit * np.arange(before + 1, before + SEGMENT_STEPS + 1, dtype=np.float64)
         positions, taken = start.positions.copy(), start.jumps.copy()
         choose, constants, state, most = self._walking(start)
-        events = _empty(SEGMENT_STEPS + len(jumps) * most - visits + len(here))
+        fates = start.fate.copy()
+        own_fate = fate_of(self.failures, fates, self.seed, law.tokens, walk.n)
+        changes = 2 * visits + len(positions) if own_fate.used else 0
+        events = _empty(SEGMENT_STEPS + len(jumps) * most - visits + len(here) + changes)
         odds = _Odds(law.p_visit, law.p_meet, law.p_here, law.tokens, law.jumps, law.computing_visits, *self._nodes)
         tables = _Tables(walk.iid, walk.n, walk.indptr, walk.neighbours, walk.cumulative, walk.hold)
         numbers = _Numbers(what, who, draw, jumps, here, at)
         own = _Own(choose is not None, np.uint64(bits(np.uint64(self.seed), 2)), constants, state)
-        count = _expander(choose or _nowhere)(numbers, odds, tables, own, positions, taken, events)
+        count = _expander(choose or _nowhere)(numbers, odds, tables, own, own_fate, positions, taken, events)
         events = events.between(0, count)
         used = in_order(events, law.order, self.seed, start.used)
-        return events, Start(start.segment + 1, positions, taken, float(at[-1]), used, state)
+        return events, Start(start.segment + 1, positions, taken, float(at[-1]), used, state, fates)
 
     def _walking(self, start: Start) -> tuple[Callable[..., int] | None, Any, NDArray[np.float64], int]:
         """How tokens choose where to go (None: by tables), what they need and remember, and the most moves of one."""
@@ -224,6 +232,7 @@ def _expander(choose: Callable[..., int]) -> Any:
         odds: _Odds,
         tables: _Tables,
         own: _Own,
+        fate: Fate,
         positions: NDArray[np.int64],
         taken: NDArray[np.int64],
         events: Events,
@@ -236,12 +245,15 @@ def _expander(choose: Callable[..., int]) -> Any:
         p_visit, p_meet, p_here, tokens, jumps_per_visit, computing_visits, node_cumulative, guide = odds
         iid, n, indptr, neighbours, cumulative, hold = tables
         event = jump = visit = 0
+        total = taken.sum() if fate.used else 0
         period = len(indptr)
         for t in range(len(what)):
             if what[t] < p_visit:
-                k = np.int64(who[t] * tokens)
-                hop = 0
-                while hop < jumps_per_visit:
+                k = np.int64(pick(fate, who[t])) if fate.used else np.int64(who[t] * tokens)
+                if k < 0:
+                    continue
+                hop, before, lost = 0, total, False
+                while hop < jumps_per_visit and not lost:
                     source = positions[k]
                     hop += 1
                     if own.used:
@@ -265,19 +277,33 @@ def _expander(choose: Callable[..., int]) -> Any:
                     events.at[event] = at[t]
                     positions[k] = target
                     event += 1
-                events.kind[event - 1] = VISIT
-                if computing_visits:
-                    events.draw[event - 1] = draw[t]
-                if p_here > 0 and here[visit] < p_here:
-                    companion = _companion(positions, k, here[visit] / p_here)
-                    if companion >= 0:
-                        events.kind[event] = MEET
-                        events.node[event] = events.source[event] = positions[k]
-                        events.token[event] = k
-                        events.other[event] = companion
-                        events.at[event] = at[t]
-                        event += 1
-                visit += 1
+                    if fate.used:
+                        total += 1
+                        lost = is_lost_on_way(fate, int(source), int(target), chance(fate, int(k), taken[k]))
+                if lost:
+                    event = die(events, event, fate, int(k), positions, at[t])
+                else:
+                    events.kind[event - 1] = VISIT
+                    if computing_visits:
+                        events.draw[event - 1] = draw[t]
+                    if p_here > 0 and here[visit] < p_here:
+                        companion = _companion(positions, k, here[visit] / p_here)
+                        if companion >= 0:
+                            events.kind[event] = MEET
+                            events.node[event] = events.source[event] = positions[k]
+                            events.token[event] = k
+                            events.other[event] = companion
+                            events.at[event] = at[t]
+                            event += 1
+                    visit += 1
+                    if fate.used:
+                        key = chance(fate, int(k), taken[k])
+                        event = after_visit(events, event, fate, int(k), positions, at[t], total, key)
+                if fate.used:
+                    if before < fate.burst_at <= total:
+                        event = burst(events, event, fate, positions, at[t])
+                    if fate.alive.sum() == 0.0:
+                        return event
             elif what[t] < p_visit + p_meet:
                 k = np.int64(who[t] * tokens)
                 other = np.int64(draw[t] * (tokens - 1))

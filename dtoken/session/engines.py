@@ -48,7 +48,7 @@ def _open_local(prepared: Prepared) -> Iterator[Opened]:
         give_back()  # what preparing the run took
     experiment = prepared.experiment
     with LocalEngine(
-        settings.method,
+        experiment.hosted,
         experiment.constants,
         prepared.store,
         experiment.problem.loss,

@@ -227,7 +227,8 @@ def _watch(
         experiment = prepared.experiment
         facts = {
             "n": experiment.n,
-            "tokens": len(experiment.start.positions),
+            "tokens": experiment.law.tokens,
+            "slots": len(experiment.start.positions),
             "token_start": experiment.start.positions.tolist(),
             "seed": experiment.seed,
             "algorithm": type(experiment.method).__name__,
@@ -236,7 +237,7 @@ def _watch(
             "data": prepared.store.path.name,
         }
         resolve = samples_of(engine.samples(), prepared.store.meta.first_row)
-        log = LogWriter(directory, facts, resolve, experiment.law.continuized)
+        log = LogWriter(directory, facts, resolve, experiment.law.continuized or experiment.facts.failures.on)
 
     def begun(events: int, records: list[Record]) -> None:
         account.begun, account.records = events, records

@@ -19,7 +19,7 @@ from dtoken.data.files import reason, writing
 from dtoken.engine.loop import checkpoint
 from dtoken.engine.loop.arrays import read_arrays, write_arrays
 from dtoken.engine.loop.recorder import Record, columns_of
-from dtoken.engine.loop.run import FLOOR, is_accurate
+from dtoken.engine.loop.run import FLOOR, LOST, is_accurate
 from dtoken.errors import InputError
 from dtoken.schedule.arrow import arrow_array
 from hydra_dask.durable import Batch, write_complete
@@ -225,7 +225,7 @@ def is_over(directory: Path, summary: Mapping[str, Any], settings: Settings) -> 
     """Whether the run in ``directory`` has nothing left to do: it failed, or went as far as ``settings`` ask for."""
     if summary["status"] not in (DONE, DIVERGED):
         return bool(summary["status"] == FAILED and summary["end"])
-    if summary.get("stopped") == FLOOR:
+    if summary.get("stopped") in (FLOOR, LOST):
         return True
     stop, end, rows = settings.stop, summary["end"], summary["data"]["rows"]
     return bool(

@@ -6,7 +6,7 @@ from typing import Any
 
 from dtoken.config.values import defaults, show
 from dtoken.engine.loop.recorder import Record
-from dtoken.engine.loop.run import FLOOR
+from dtoken.engine.loop.run import FLOOR, LOST
 from dtoken.engine.loop.settings import Recording
 from dtoken.session.advice import advice, layout_of, what_bounds
 from dtoken.session.duration import WORTH_SAYING, longest, stop_named
@@ -168,6 +168,10 @@ def closing(result: Result) -> list[str]:
         lines.append(
             f"stopped after {end['passes']:.4g} passes, where float64 ends: F - F* is {end['suboptimality']:.2g}, and "
             "the last fifth of the run came no closer"
+        )
+    elif summary.get("stopped") == LOST:
+        lines.append(
+            f"ended after {end['jumps']:,} jumps: all tokens are lost; failures.control=decafork makes up for some"
         )
     elif asked is not None and summary["status"] == "done" and not end["suboptimality"] <= asked:
         reached = f"{end['suboptimality']:.2g} after {end['passes']:.4g} passes"

@@ -12,6 +12,7 @@ from dtoken.data.ingest import default_store_root, store_key
 from dtoken.data.remote import open_store
 from dtoken.data.row_files import ENTRY_BYTES
 from dtoken.data.store import ShardStore
+from dtoken.engine.loop.experiment import with_slots
 from dtoken.engine.rows.memory import LIMIT_SHARE, MB, PYTHON, MemoryNeed, Room, memory_need
 from dtoken.engine.rows.row_cache import unit_rows
 from dtoken.errors import InputError, RunError
@@ -67,7 +68,7 @@ def store_need(settings: Settings, store: ShardStore) -> MemoryNeed:
 def _of_process(settings: Settings, features: int, rows: Counts, nonzeros: Counts) -> MemoryNeed:
     n = len(rows)
     hosted = -(-n // min(settings.engine.processes(settings.cluster), n))
-    return memory_need(settings.method, n, features, rows[:hosted], nonzeros[:hosted])
+    return memory_need(with_slots(settings.method, settings.failures, n), n, features, rows[:hosted], nonzeros[:hosted])
 
 
 def check_state(settings: Settings) -> None:

@@ -19,7 +19,7 @@ from dtoken.data.svmlight import Svmlight
 from dtoken.data.wrapped import Split
 from dtoken.engine.events.executor import executor
 from dtoken.engine.loop.accuracy import measurable
-from dtoken.engine.loop.experiment import Experiment, check_private, prepare, with_p_comm, with_seed
+from dtoken.engine.loop.experiment import Experiment, check_failures, check_private, prepare, with_p_comm, with_seed
 from dtoken.engine.loop.prediction import Prediction, predict
 from dtoken.engine.timing import Choice
 from dtoken.errors import InputError
@@ -30,7 +30,7 @@ from dtoken.problem.held_out import HeldOut
 from dtoken.problem.losses import Loss, get_loss
 from dtoken.problem.optimum import start_objective
 from dtoken.problem.smoothness import row_facts, sum_smoothness
-from dtoken.schedule.events import DELIVER, LOAD, LOCAL, MEET, MOVE, VISIT
+from dtoken.schedule.events import DELIVER, DIE, FORK, LOAD, LOCAL, MEET, MOVE, VISIT
 from dtoken.schedule.walks.registry import make_walk
 from dtoken.session.files import result_digest
 from dtoken.session.memory_estimate import check_memory, check_state, memory_budget, memory_estimate, store_need
@@ -101,6 +101,7 @@ def check_run(settings: Settings) -> Walk:
     check_state(settings)
     check_private(settings.method, settings.privacy)
     steps = _walk(settings)
+    check_failures(settings.method, settings.failures, steps)
     if settings.schedule.replay is not None and not Path(settings.schedule.replay).is_file():
         raise InputError(f"schedule.replay={settings.schedule.replay} is not a file")
     if (started := origin_of(settings.method)) is not None:
@@ -135,7 +136,9 @@ def prepare_run(settings: Settings, watcher: Watcher | None = None) -> Prepared:
         law = law.with_smoothness(sum_smoothness(problem, row_facts(problem)))
         steps = make_walk(steps.topology, settings.graph.walk, None, law)
     watcher.stage("computing constants and optimum")
-    experiment = prepare(problem, settings.method, steps, settings.time, settings.seed, settings.privacy)
+    experiment = prepare(
+        problem, settings.method, steps, settings.time, settings.seed, settings.privacy, settings.failures
+    )
     _note_limit(experiment, watcher)
     experiment = replace(experiment, held_out=_held_out(settings, store, problem.loss, kept, watcher))
     digest = None
@@ -217,12 +220,14 @@ def _walk(settings: Settings) -> Walk:
 def _replaying(prepared: Prepared, path: Path) -> Prepared:
     from dtoken.schedule.replay import open_log
 
-    method = prepared.settings.method
+    settings, method = prepared.settings, prepared.settings.method
     kinds = {LOCAL, VISIT, MOVE} | ({MEET} if method.meet else set())
+    if settings.failures.on:
+        kinds |= {DIE, FORK}
     if not hasattr(method, "tokens"):
         kinds |= {LOAD, DELIVER}  # of methods with rounds
     block = method.blocks.rows if method.draws_samples else None
-    log = open_log(path, prepared.experiment.law, prepared.store.node_rows, kinds, block)
+    log = open_log(path, prepared.experiment.law, prepared.store.node_rows, kinds, block, settings.failures)
     if is_auto(prepared) and log.p_comm is not None:
         prepared = chosen(prepared, Choice(log.p_comm))
         log = replace(log, law=prepared.experiment.law)

@@ -24,7 +24,7 @@ def constants(experiment: Experiment) -> dict[str, Any]:
     """The constants of the method in the paper's names, and the tokens' first nodes."""
     named = experiment.constants._asdict()
     found = {name: _number(value) for name, value in named.items() if name not in RATES}
-    return found | {"token_start": _listed(experiment.start.positions)}
+    return found | {"token_start": _listed(experiment.start.positions[: experiment.law.tokens])}
 
 
 def _number(value: Any) -> Any:
@@ -55,6 +55,8 @@ def predictions(theory: Prediction, accuracies: Sequence[float], gap: float) -> 
 
 def measured_rate(experiment: Experiment, theory: Prediction, records: Sequence[Record]) -> float | None:
     """Rate per step by least squares on the logarithm of the suboptimality, as far as rounding allows."""
+    if experiment.facts.failures.on:  # fewer tokens make fewer events a step
+        return None
     floor = ROUNDING * abs(experiment.optimum.objective)
     points = []
     for record in records:

@@ -7,7 +7,7 @@ from typing import Self
 
 from dtoken.data.build import Watcher
 from dtoken.engine.loop.recorder import Record
-from dtoken.engine.loop.run import FLOOR
+from dtoken.engine.loop.run import FLOOR, LOST
 from dtoken.engine.loop.settings import Stop
 from dtoken.session.lines import closing, header
 from dtoken.session.prepare import Prepared
@@ -60,9 +60,8 @@ class Telling(Viewer):
         """Say that there is nothing to do; a failure is the caller's to tell."""
         self.subject = f"{result.directory} holds this run, which"
         if not result.failure:
-            more = (
-                "it cannot get closer" if result.summary.get("stopped") == FLOOR else "a later stop would continue it"
-            )
+            ends = {FLOOR: "it cannot get closer", LOST: "all its tokens are lost"}
+            more = ends.get(result.summary.get("stopped") or "", "a later stop would continue it")
             print(f"This run is done already; {more}.\n{result.directory}")
 
     def prepared(self, prepared: Prepared) -> None:

@@ -6,8 +6,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from dtoken.config.values import show
-from dtoken.engine.loop.recorder import COLUMNS, ERROR, TEST, Record
+from dtoken.engine.loop.recorder import COLUMNS, ERROR, LIVING, TEST, Record
 from dtoken.errors import InputError
+from dtoken.schedule.failures import WAYS
 from dtoken.session.files import write_file
 from dtoken.session.result import Result
 from dtoken.sweep.results import Results
@@ -132,10 +133,11 @@ def _batches(runs: Sequence[Run], kinds: Mapping[str, type]) -> Iterator[Any]:
 
 
 def trajectory_columns(runs: Sequence[Run]) -> tuple[str, ...]:
-    """The columns of the trajectories of runs, those of held-out rows and of estimates where a run has some."""
+    """The columns of the trajectories of runs, those of held-out rows, estimates and losses where a run has some."""
     tested = any(run.config.get("data.test") is not None for run in runs)
     sampled = any(run.config.get(f"record.{name}") is not None for name in ("sample", "tokens") for run in runs)
-    return (*COLUMNS, *((ERROR,) if sampled else ()), *(TEST if tested else ()))
+    failing = any(run.config.get(f"failures.{way}") for run in runs for way in WAYS)
+    return (*COLUMNS, *((ERROR,) if sampled else ()), *(TEST if tested else ()), *((LIVING,) if failing else ()))
 
 
 def swept(runs: Sequence[Run]) -> tuple[str, ...]:

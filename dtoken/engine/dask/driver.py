@@ -31,7 +31,7 @@ from dtoken.engine.dask.sharing import Sharing, no_sharing, share_memory
 from dtoken.engine.loop.experiment import Experiment
 from dtoken.engine.loop.parts import PartFile
 from dtoken.engine.loop.recorder import Measurement, Record
-from dtoken.engine.loop.sampling import Sample
+from dtoken.engine.loop.sampling import Integers, Sample
 from dtoken.engine.placement import Placement, place
 from dtoken.engine.runner import Tally
 from dtoken.engine.settings import DaskSettings
@@ -146,9 +146,12 @@ class DaskEngine:
                     self._leaving[name] = address
             self._cut.since += queue
 
-    def measure(self, t: float, theta_star: Vector, sample: Sample | None = None) -> Measurement:
-        """Measure the estimates at time ``t``, the objective on a sample if there is one."""
-        parts: list[Measurement] = self._persistently(lambda: self._call(worker.measure, self._run, t, sample))
+    def measure(
+        self, t: float, theta_star: Vector, sample: Sample | None = None, living: Integers | None = None
+    ) -> Measurement:
+        """Measure the estimates at time ``t``, of ``living`` tokens, the objective on a sample if there is one."""
+        asked = self._run, t, sample, living
+        parts: list[Measurement] = self._persistently(lambda: self._call(worker.measure, *asked))
         hosts, spread = self._placement.hosts, np.empty(self._experiment.n)
         values = np.concatenate([part.values for part in parts])  # of nodes in any order: they are only summed up
         if sample is not None:
@@ -162,7 +165,7 @@ class DaskEngine:
         """The estimates at time ``t``; only here do models come to the driver."""
 
         def collect() -> list[tuple[Vector, Vector]]:
-            self._call(worker.measure, self._run, t, None)
+            self._call(worker.measure, self._run, t, None, None)
             return self._call_each(worker.node_models, [(self._run, t, me == 0) for me in range(self.workers)])
 
         parts = self._persistently(collect)
@@ -334,7 +337,7 @@ class DaskEngine:
             run=self._run,
             store=self._store.location,
             loss=experiment.problem.loss.name,
-            method=experiment.method,
+            method=experiment.hosted,
             constants=experiment.constants,
             schedule=experiment.schedule,
             token_start=experiment.start.positions,

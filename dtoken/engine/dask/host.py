@@ -19,8 +19,8 @@ from dtoken.engine.dask.channel import Address, Listener, Mesh
 from dtoken.engine.dask.shared import Offer, SharedMemory
 from dtoken.engine.events.sleeping import LOOKS, looks
 from dtoken.engine.loop.parts import Part
-from dtoken.engine.loop.recorder import Measurement, measure_models
-from dtoken.engine.loop.sampling import Sample
+from dtoken.engine.loop.recorder import Measurement, measure_models, of_tokens
+from dtoken.engine.loop.sampling import Integers, Sample
 from dtoken.engine.rows.memory import memory_need
 from dtoken.engine.rows.node_rows import NodeRows
 from dtoken.engine.runner import Runner, Site, Tally
@@ -247,14 +247,14 @@ class Host:
                 ring(bells, mine, trip, message)
         return taken
 
-    def measure(self, t: float, sample: Sample | None = None) -> Measurement:
+    def measure(self, t: float, sample: Sample | None = None, living: Integers | None = None) -> Measurement:
         """Measure the hosted nodes, and all models that are reported, of which every host gets a copy first."""
         models, here = self.runner.models(t), self.runner.tokens_here
         reports_nodes = self.assignment.method.reports_nodes
         own, vectors = (self.runner.numbers, models.nodes) if reports_nodes else (here, models.tokens[here])
         self.reported[own] = vectors
         self._exchange_reports(own.tolist())
-        reported = models._replace(tokens=self.reported)
+        reported = of_tokens(models._replace(tokens=self.reported), living)
         return measure_models(self.runner, reported, self.assignment.theta_star, sample)
 
     def _exchange_reports(self, own: list[int]) -> None:

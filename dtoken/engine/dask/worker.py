@@ -30,7 +30,7 @@ from dtoken.engine.dask.host import Host
 from dtoken.engine.dask.shared import Offer, machine
 from dtoken.engine.loop.parts import Part, PartFile, read_part, write_part
 from dtoken.engine.loop.recorder import Measurement
-from dtoken.engine.loop.sampling import Sample
+from dtoken.engine.loop.sampling import Integers, Sample
 from dtoken.engine.placement import Placement
 from dtoken.engine.rows.memory import LIMIT_SHARE
 from dtoken.engine.runner import Tally
@@ -298,10 +298,12 @@ async def adopt(assignment: Assignment, dask_worker: Worker) -> None:
 
 
 @answering
-async def measure(run: str, t: float, sample: Sample | None, dask_worker: Worker) -> Measurement:
+async def measure(
+    run: str, t: float, sample: Sample | None, living: Integers | None, dask_worker: Worker
+) -> Measurement:
     """Measure the nodes that are hosted here."""
     seat = _seat(dask_worker, run)
-    return await _in_thread(seat, lambda: _host(seat).measure(t, sample))
+    return await _in_thread(seat, lambda: _host(seat).measure(t, sample, living))
 
 
 @answering

@@ -15,6 +15,8 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any
 
+from numba import literal_unroll
+
 from dtoken.compiled import compiled
 from dtoken.engine.events.plan import FLUSH
 from dtoken.engine.events.primitives import load_acquire, pause, store_release
@@ -37,8 +39,10 @@ LONG_STATE = 2048  # features from which a node's state does not stay in the nea
 
 
 @compiled
-def _no_meet(c: Any, tokens: Any, k: int, other: int, t: float) -> None:
-    pass
+def fork(c: Any, tokens: Any, k: int, other: int, t: float) -> None:
+    """Token ``other`` becomes a copy of token k: what two tokens do whose method lets none meet."""
+    for array in literal_unroll(tokens):
+        array[other] = array[k]
 
 
 @compiled
@@ -105,7 +109,7 @@ def executor(local: Callable[..., None], visit: Callable[..., None], meet: Calla
     DONE, WAITING when no token came within ``patience`` looks, or LEAVING after visit ``told[1]``, if its token goes to
     a thread that must be told. ``told[0]`` counts the looks.
     """
-    meet = meet or _no_meet
+    meet = meet or fork
 
     @compiled
     def run(

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dtoken.compiled import compiled
-from dtoken.schedule.events import LOCAL, MEET, MOVE, Events
+from dtoken.schedule.events import DIE, FORK, LOCAL, MEET, MOVE, Events
 
 Groups: TypeAlias = NDArray[np.int64] | None
 RUN = 16  # steps that a group takes before it is compared with the others
@@ -33,6 +33,12 @@ def node_by_node(events: Events, slot: NDArray[np.int64], groups: Groups = None)
     group = np.zeros(len(slot), np.int64) if groups is None else groups
     order = _order(events.kind, events.node, slot >= 0, group, int(group.max()) + 1)
     return Events(*(column[order] for column in events))
+
+
+@compiled
+def is_at_node(kind: int) -> bool:
+    """Whether an event changes its node."""
+    return bool(kind != MOVE and kind != MEET and kind != DIE and kind != FORK)
 
 
 @compiled
@@ -90,10 +96,10 @@ def _runs(kind: Any, node: Any, hosted: Any) -> tuple[Any, Any, Any]:
         if kind[e] == LOCAL:
             target[e] = following[i]
             bounds[target[e] + 1] += hosted[i]
-        elif kind[e] != MOVE and kind[e] != MEET:
+        elif is_at_node(kind[e]):
             following[i] = e
     for e in range(events):
-        if kind[e] != LOCAL and kind[e] != MOVE and kind[e] != MEET:
+        if kind[e] != LOCAL and is_at_node(kind[e]):
             before[e], latest[node[e]] = latest[node[e]], e
     before[events:] = latest
     bounds = np.cumsum(bounds)

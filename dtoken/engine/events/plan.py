@@ -11,11 +11,17 @@ from numpy.typing import NDArray
 
 from dtoken.compiled import compiled
 from dtoken.problem.prefetch import prefetch
-from dtoken.schedule.events import LOAD, LOADING, LOCAL, MEET, MOVE, Events
+from dtoken.schedule.events import DIE, FORK, LOAD, LOADING, LOCAL, MEET, MOVE, Events
 from dtoken.schedule.samples import Samples, row_of
 
 AHEAD = 16  # events between asking for what a table has for a node and using it
 FLUSH = -1  # a "visit" without token: only runs what is left in the queue of a node
+
+
+@compiled
+def is_of_two(kind: int) -> bool:
+    """Whether an event is one of two tokens and no node: they meet, or one becomes a copy of the other."""
+    return bool(kind in (MEET, FORK))
 
 
 class Plan(NamedTuple):
@@ -24,9 +30,9 @@ class Plan(NamedTuple):
     row: NDArray[np.int64]  # (local steps,) row that the step uses; -1: all rows of the node
     at: NDArray[np.float64]  # (local steps,) time of the step
     first: NDArray[np.int64]  # (visits + 1,) bounds in the above of the steps that a visit waits for
-    node: NDArray[np.int64]  # (visits,) hosted node; -1 for a meet
+    node: NDArray[np.int64]  # (visits,) hosted node; -1 for a meet or a fork
     token: NDArray[np.int64]  # (visits,) token, or FLUSH
-    other: NDArray[np.int64]  # (visits,) second token of a meet, else -1
+    other: NDArray[np.int64]  # (visits,) second token of a meet, new token of a fork, else -1
     turn: NDArray[np.int64]  # (visits,) how many visits and meets of the token come before
     other_turn: NDArray[np.int64]  # (visits,) the same for the second token
     before: NDArray[np.int64]  # (visits,) the visit before at the same node; -1: none
@@ -137,9 +143,9 @@ def _count(events: Events, who: _Who) -> tuple[int, int, int]:
             if events.kind[event] == LOCAL:
                 steps += 1
                 pending[p] = True
-            elif events.kind[event] != MOVE:
+            elif events.kind[event] != MOVE and events.kind[event] != DIE:
                 visits += 1
-                pending[p] = pending[p] and events.kind[event] == MEET
+                pending[p] = pending[p] and is_of_two(events.kind[event])
     return steps, visits, pending.sum()
 
 
@@ -164,14 +170,14 @@ def _list_visits(
         if kind == LOCAL:
             if p >= 0:
                 pending[p] += 1
-        elif kind != MOVE:
+        elif kind != MOVE and kind != DIE:
             k, other, node = events.token[event], events.other[event], events.node[event]
             if slot[where[k]] >= 0 and thread[node] != me:
                 _send_on(plan, last_of_token, k, thread[node])
             if p >= 0 and where[k] != node:
                 plan.came[thread[where[k]]] += 1
             where[k] = node
-            if kind == MEET:
+            if is_of_two(kind):
                 if slot[where[other]] >= 0 and thread[node] != me:
                     _send_on(plan, last_of_token, other, thread[node])
                 if p >= 0 and where[other] != node:
@@ -180,7 +186,7 @@ def _list_visits(
             if p >= 0:
                 plan.token[v], plan.turn[v], plan.visit_at[v] = k, turns[k], events.at[event]
                 last_of_token[k] = v
-                if kind == MEET:
+                if is_of_two(kind):
                     plan.other[v], plan.other_turn[v] = other, turns[other]
                     plan.node[v], plan.before[v], plan.visit_row[v] = -1, -1, -1
                     plan.first[v + 1] = plan.first[v]
@@ -193,7 +199,7 @@ def _list_visits(
                     last_at_node[p], pending[p], visited[v] = v, 0, p
                 v += 1
             turns[k] += 1
-            if kind == MEET:
+            if is_of_two(kind):
                 turns[other] += 1
     for p in range(len(pending)):
         if pending[p] > 0:
@@ -252,7 +258,7 @@ def _list_steps(
                 plan.row[place[p]] = row_of(samples, first_row, hosted[p], draw[event])
                 plan.at[place[p]] = events.at[event]
                 place[p] += 1
-            elif kind != MOVE:
-                if kind != MEET:
+            elif kind != MOVE and kind != DIE:
+                if not is_of_two(kind):
                     place[p] = after[v]
                 v += 1

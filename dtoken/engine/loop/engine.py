@@ -8,7 +8,7 @@ from dtoken.algorithms.contract import Models, Vector
 from dtoken.engine.loop.experiment import Experiment
 from dtoken.engine.loop.parts import Part, PartFile
 from dtoken.engine.loop.recorder import Measurement, Record
-from dtoken.engine.loop.sampling import Sample
+from dtoken.engine.loop.sampling import Integers, Sample
 from dtoken.schedule.events import Events
 from dtoken.schedule.samples import Samples
 from dtoken.schedule.stream import Start
@@ -36,8 +36,10 @@ class Engine(Protocol):
     def models(self, t: float) -> Models:
         """The estimates at time ``t``."""
 
-    def measure(self, t: float, theta_star: Vector, sample: Sample | None = None) -> Measurement:
-        """Measure the estimates at time ``t``, the objective on a sample if there is one."""
+    def measure(
+        self, t: float, theta_star: Vector, sample: Sample | None = None, living: Integers | None = None
+    ) -> Measurement:
+        """Measure the estimates at time ``t``, of ``living`` tokens, the objective on a sample if there is one."""
 
     def save(self, folder: Path, cut: str) -> Part | Sequence[str]:
         """The state, to be written before anything happens; or names of files in ``folder`` that hosts wrote for it."""

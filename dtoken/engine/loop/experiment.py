@@ -2,7 +2,7 @@
 
 import math
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +18,9 @@ from dtoken.problem.finite_sum import FiniteSum
 from dtoken.problem.held_out import HeldOut
 from dtoken.problem.optimum import ROUGH, Optimum, optimum
 from dtoken.problem.smoothness import batch_smoothness, max_smoothness, row_facts, sum_over_rows, sum_smoothness
-from dtoken.schedule.clock import Costs, TimeModel
+from dtoken.schedule.clock import Clock, Costs, TimeModel, start_clock
+from dtoken.schedule.failures import NO_FAILURES, Failures, told
+from dtoken.schedule.fate import first_state, living
 from dtoken.schedule.links import check_links, unequal_times
 from dtoken.schedule.stream import Law, Schedule, Start, start_at
 from dtoken.theory.privacy import NO_PRIVACY, Privacy
@@ -64,14 +66,32 @@ class Experiment:
         return (
             *self.method.notes(self.constants, self.facts),
             *unequal_times(self.time, self.n),
+            *told(self.facts.failures, self.law.tokens, self.n),
             *_rough(self.optimum),
         )
 
     @property
     def start(self) -> Start:
         """Where the schedule begins."""
-        positions = self.method.token_start(self.n) if self.replay is None else self.replay.token_start
-        return start_at(positions)
+        first = start_at(self.hosted.token_start(self.n) if self.replay is None else self.replay.token_start)
+        failures, tokens = self.facts.failures, self.law.tokens
+        if not failures.on:
+            return first
+        if self.replay is None:  # tokens that are to come are at any place
+            first.positions[:tokens] = self.method.token_start(self.n)
+        return first._replace(fate=first_state(failures, tokens, self.n))
+
+    @property
+    def hosted(self) -> Method:
+        """The method with as many tokens as there may ever be: what engines keep states for."""
+        return with_slots(self.method, self.facts.failures, self.n)
+
+    @property
+    def clock(self) -> Clock:
+        """The clock at the start."""
+        first, failures = self.start, self.facts.failures
+        alive = living(failures, first.fate, self.n) if failures.on else None
+        return start_clock(self.n, len(first.positions), alive)
 
     @property
     def schedule(self) -> Schedule:
@@ -89,6 +109,35 @@ def _rough(found: Optimum) -> tuple[str, ...]:
     )
 
 
+def with_slots(method: Method, failures: Failures, n: int) -> Method:
+    """The method with as many tokens as there may ever be."""
+    if not failures.forks:
+        return method
+    tokens = failures.slots(cast(Any, method).tokens, n)
+    return cast(Method, replace(cast(Any, method), tokens=tokens))
+
+
+def check_failures(method: Method, failures: Failures, walk: Walk) -> None:
+    """Refuse tokens that are lost where a method or a walk cannot do without them."""
+    if not failures.on:
+        return
+    if not getattr(method, "loses_tokens", False):
+        raise InputError(
+            f"failures are for methods with tokens that can do without each other, and {method.name} has none; use "
+            "algorithm=token, tvr or tavr"
+        )
+    if method.meet is not None:
+        raise InputError("failures have no meaning yet for tokens that meet; use algorithm.interactions=0")
+    if getattr(method, "start", "zero") == "warm":
+        raise InputError("algorithm.start=warm has no place for tokens to come; use another start with failures")
+    if walk.law is not None and walk.law.jump is not None:
+        raise InputError(
+            f"graph.walk={walk.kind} remembers what its tokens did, and failures need tokens that can be copied; use "
+            "another walk"
+        )
+    failures.check(len(method.token_start(walk.n)), walk.n)
+
+
 def check_private(method: Method, privacy: Privacy) -> None:
     """Refuse noise for a method that has no place for it."""
     if privacy.asked and not getattr(method, "private", False):
@@ -99,7 +148,13 @@ def check_private(method: Method, privacy: Privacy) -> None:
 
 
 def prepare(
-    problem: FiniteSum, method: Method, walk: Walk, time: TimeModel, seed: int, privacy: Privacy = NO_PRIVACY
+    problem: FiniteSum,
+    method: Method,
+    walk: Walk,
+    time: TimeModel,
+    seed: int,
+    privacy: Privacy = NO_PRIVACY,
+    failures: Failures = NO_FAILURES,
 ) -> Experiment:
     """Check that the method can do what is asked, and compute all constants and the reference optimum."""
     tokens = len(method.token_start(problem.n))
@@ -108,7 +163,8 @@ def prepare(
     if not 0 <= seed < 2**64:
         raise InputError(f"seed={seed} must be an integer from 0 to 2**64 - 1")
     check_private(method, privacy)
-    facts = replace(gather_facts(problem, walk, method.blocks), seed=seed, privacy=privacy)
+    check_failures(method, failures, walk)
+    facts = replace(gather_facts(problem, walk, method.blocks), seed=seed, privacy=privacy, failures=failures)
     _check_condition(facts)
     constants = method.constants(facts)
     law = method.law(constants, facts)
@@ -122,7 +178,7 @@ def prepare(
 
 def _bound(method: Method, constants: Arrays, facts: Facts, problem: FiniteSum, best: Optimum) -> float | None:
     """C of the method's proof, if there is one and float64 can hold it."""
-    if getattr(constants, "rate", 1.0) == 0:
+    if getattr(constants, "rate", 1.0) == 0 or facts.failures.on:
         return None
     with np.errstate(over="ignore", invalid="ignore"):
         found = method.bound(constants, facts, problem, best.theta)

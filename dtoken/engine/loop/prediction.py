@@ -18,7 +18,7 @@ from dtoken.schedule.exchanges import Exchanges
 from dtoken.schedule.rounds import RandomRounds, Rounds
 from dtoken.schedule.stream import Law, Schedule
 from dtoken.theory.local_work import PARTS, Work, rate_share, work
-from dtoken.theory.promise import PROVED
+from dtoken.theory.promise import PROVED, Promise
 
 SPECTRUM_NODES = 500  # nodes up to which the spectral gap of a walk that is not reversible is computed
 BASIS, PAPER_BASIS, COSTS = "basis", "basis of the paper's rate", "costs to an accuracy"  # the rows in words
@@ -134,6 +134,8 @@ def predict(setting: Setting) -> Prediction:
     """What the theory says about a prepared run."""
     schedule = setting.method.schedule(setting.constants, setting.facts, 0)
     promise = setting.method.promise(setting.constants, setting.facts)
+    if setting.facts.failures.on:
+        promise = Promise(None, "no rate: no theorem covers tokens that are lost")
     return Prediction(
         method=setting.method.name,
         step="round" if isinstance(schedule, Rounds) else "step",

@@ -10,7 +10,7 @@ import numpy as np
 
 from dtoken.algorithms.contract import Models, Vector
 from dtoken.engine.loop.experiment import Experiment
-from dtoken.engine.loop.sampling import Sample, estimate
+from dtoken.engine.loop.sampling import Integers, Sample, estimate
 from dtoken.problem.kernels import squared_distances, squared_norm
 from dtoken.schedule.clock import Clock
 
@@ -37,6 +37,7 @@ class Record:
     test_accuracy: float | None = None  # of two classes
     test_log_loss: float | None = None
     test_auc: float | None = None
+    tokens: int | None = None  # how many there are, of which the means above are; None: none is ever lost
 
     def as_dict(self) -> dict[str, Any]:
         """The fields by name, those that were measured."""
@@ -45,7 +46,8 @@ class Record:
 
 TEST = ("test_loss", "test_accuracy", "test_log_loss", "test_auc")  # columns of runs with held-out rows
 ERROR = "objective_error"  # of runs with sampled records
-OPTIONAL = (ERROR, *TEST)
+LIVING = "tokens"  # of runs that lose some
+OPTIONAL = (ERROR, *TEST, LIVING)
 COLUMNS = tuple(field.name for field in fields(Record) if field.name not in OPTIONAL)
 
 
@@ -79,6 +81,11 @@ class Values(Protocol):
 
     def excess(self, models: Vector, theta_star: Vector, sample: Sample) -> Vector:
         """(rows, models) losses of single rows, less those at theta*, weighted."""
+
+
+def of_tokens(models: Models, living: Integers | None) -> Models:
+    """The models of those tokens only."""
+    return models if living is None else models._replace(tokens=models.tokens[living])
 
 
 def measure_models(values: Values, models: Models, theta_star: Vector, sample: Sample | None = None) -> Measurement:
@@ -137,5 +144,6 @@ def record(
         distance=math.fsum(measured.distances) / len(measured.distances),
         consensus=math.fsum(spreads) / len(spreads),
         objective_error=error if sampled else None,
+        tokens=int(clock.alive.sum()) if len(clock.alive) else None,
         **tested,
     )

@@ -29,7 +29,10 @@ def position_fault(start: Start, offset: object, clock: Clock, first: Start, wal
         return "samples are not counted for each node"
     if not _remembered(start.walk, walk, len(first.positions)):
         return "what it remembers is not of this walk"
-    clocks = start_clock(walk.n, len(first.positions))
+    if not _is_like(start.fate, first.fate) or not np.isfinite(start.fate).all():
+        return "which tokens there are is not said as in this run"
+    alive = np.ones(len(first.positions), np.bool_) if len(first.fate) else None
+    clocks = start_clock(walk.n, len(first.positions), alive)
     if any(not _is_like(found, like) for found, like in zip(clock, clocks, strict=True)) or clock.counts.min() < 0:
         return "its clocks are not those of the nodes and tokens"
     return None if type(start.at) is float else "the time of its last step is no number"

@@ -15,19 +15,19 @@ from dtoken.engine.loop.experiment import Experiment
 from dtoken.engine.loop.interruption import Cut, put_off
 from dtoken.engine.loop.keeping import FIRST, Keeper, Pace, Stopwatch
 from dtoken.engine.loop.packed import damaged
-from dtoken.engine.loop.recorder import Record, optimum_of, record
+from dtoken.engine.loop.recorder import Record, of_tokens, optimum_of, record
 from dtoken.engine.loop.rules import position_fault
 from dtoken.engine.loop.sampling import draw
 from dtoken.engine.loop.settings import NO_CHECKPOINTS, Checkpointing, Recording, Stop
 from dtoken.errors import InputError
 from dtoken.problem.kernels import squared_norm
 from dtoken.problem.optimum import start_objective
-from dtoken.schedule.clock import NO_LIMITS, UNLIMITED, Clock, Limits, advance, charge, start_clock
+from dtoken.schedule.clock import NO_LIMITS, UNLIMITED, Clock, Limits, advance, charge
 from dtoken.schedule.events import MOVE, Events
 from dtoken.schedule.stream import Start
 from hydra_dask.stopping import kept as tell_kept
 
-DIVERGENCE, FLOOR = "divergence", "float64"  # ends that nobody asked for
+DIVERGENCE, FLOOR, LOST = "divergence", "float64", "tokens"  # ends that nobody asked for: LOST, of all tokens
 GROWTH = 1e6  # a squared distance that has grown by this factor does not come back
 
 
@@ -136,11 +136,13 @@ def run(
                 stopping = interrupted()
                 keeper.look(len(position.records) - 1 if reached else None, stopping, engine.leaving)
                 if stopping:
-                    raise Cut(engine.models(position.t), engine.margins())
+                    raise Cut(of_tokens(engine.models(position.t), position.clock.living), engine.margins())
             stopwatch.lap()
         _measure_end(experiment, engine, position, recording, watch)
         if keeper:
             keeper.end(interrupted())
+    if not failure and over is None and _all_lost(position.clock):
+        over = LOST
     return _outcome(experiment, position, engine, stop, failure, over)
 
 
@@ -150,6 +152,8 @@ def _end(
     """Which criterion ends the run where it is, if one does."""
     if _divergence(experiment, position.records):
         return DIVERGENCE
+    if _all_lost(position.clock):
+        return LOST
     for name in Limits._fields:
         if getattr(position.clock, name) >= getattr(end, name):
             return "passes" if name == "gradients" else name
@@ -157,6 +161,10 @@ def _end(
     if stop.suboptimality is not None and _is_accurate(kept, stop):
         return "suboptimality"
     return FLOOR if _is_exhausted(experiment, kept) else None
+
+
+def _all_lost(clock: Clock) -> bool:
+    return len(clock.alive) > 0 and not clock.alive.any()
 
 
 def _is_exhausted(experiment: Experiment, records: list[Record]) -> bool:
@@ -173,7 +181,7 @@ def _outcome(
 ) -> Outcome:
     records, heuristic = position.records, getattr(experiment.method, "smoothness", "") == "factor"
     diverged = None if failure else _divergence(experiment, records) or _rise(experiment, records, stop, heuristic)
-    models, margins = engine.models(position.t), engine.margins()
+    models, margins = of_tokens(engine.models(position.t), position.clock.living), engine.margins()
     bad = failure or diverged
     return Outcome(records, models, bad, diverged is not None, margins, None if bad else stopped)
 
@@ -193,19 +201,24 @@ def _recorded(
 ) -> tuple[Record, str | None]:
     sample = None
     if recording.sampled and not exact:
-        tokens = experiment.n if experiment.method.reports_nodes else len(experiment.start.positions)
+        tokens = experiment.n if experiment.method.reports_nodes else _count(clock)
         sample = draw(recording, experiment.facts.rows, tokens, experiment.seed, clock.events)
-    measured = engine.measure(t, experiment.optimum.theta, sample)
-    tested = _test(experiment, engine, t)
+    measured = engine.measure(t, experiment.optimum.theta, sample, clock.living)
+    tested = _test(experiment, engine, clock, t)
     made = record(experiment, clock, measured, wall, tested, sample, sampled=recording.sampled)
     return made, measured.failure
 
 
-def _test(experiment: Experiment, engine: Engine, t: float) -> dict[str, float]:
+def _count(clock: Clock) -> int:
+    """How many tokens there are to be measured."""
+    return len(clock.tokens) if clock.living is None else len(clock.living)
+
+
+def _test(experiment: Experiment, engine: Engine, clock: Clock, t: float) -> dict[str, float]:
     """What the mean of the tokens is worth on held-out rows, if there are some."""
     if experiment.held_out is None:
         return {}
-    return experiment.held_out.measure(engine.models(t).tokens.mean(axis=0))
+    return experiment.held_out.measure(of_tokens(engine.models(t), clock.living).tokens.mean(axis=0))
 
 
 def _measure_end(
@@ -230,7 +243,7 @@ def _warm_up(experiment: Experiment) -> None:
     """Compile what draws events and what keeps the time, so that the times of a run do not contain it."""
     first = next(experiment.schedule.segments(experiment.start), None)
     if first is not None:
-        clock = start_clock(experiment.n, len(experiment.start.positions))
+        clock = experiment.clock
         advance(clock, first[0], experiment.costs, experiment.time, NO_LIMITS._replace(events=1))
 
 
@@ -268,7 +281,7 @@ def _after_visit(events: Events, stop: int) -> int:
 
 
 def _begin(experiment: Experiment, engine: Engine, recording: Recording, watch: Watch) -> _Position:
-    clock = start_clock(experiment.n, len(experiment.start.positions))
+    clock = experiment.clock
     gradients = experiment.method.start_gradients(experiment.facts)
     charge(clock, gradients, experiment.time)
     wall = engine.start_seconds() if gradients.any() else 0.0

@@ -18,9 +18,9 @@ from numpy.typing import NDArray
 from dtoken.algorithms.contract import Foreseen, Method
 from dtoken.compiled import compiled
 from dtoken.data.ranges import joined
-from dtoken.engine.events.order import Groups, node_by_node
+from dtoken.engine.events.order import Groups, is_at_node, node_by_node
 from dtoken.engine.rows.row_cache import Change, RowCache, Units
-from dtoken.schedule.events import LOCAL, MEET, MOVE, VISIT, Events
+from dtoken.schedule.events import LOCAL, VISIT, Events
 from dtoken.schedule.samples import Samples, row_of
 
 LOOKAHEAD = 6  # pieces that are planned before the first of them is at work: what is needed soon is known
@@ -283,7 +283,7 @@ def _ends(
     ends, count, total = np.empty(len(events.kind) + 1, np.int64), 0, 0
     for event in range(len(events.kind)):
         kind, i = events.kind[event], slot[events.node[event]]
-        if i < 0 or kind in (MOVE, MEET):
+        if i < 0 or not is_at_node(kind):
             continue
         if len(entries) == 0:
             row = row_of(samples, first, i, events.draw[event])

@@ -92,13 +92,12 @@ def run_child(file: str) -> None:
     began = time.perf_counter()
     result = dtoken.run(**given["run"], directory=given["directory"])
     total, table = time.perf_counter() - began, result.trajectory
-    workers = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss
     told = {
         "events": int(table.event.iloc[-1]),
         "wall": float(table.wall.iloc[-1] - table.wall.iloc[0]),
         "total": total,
         "records": len(table),
-        "peak": 1024 * (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss + workers),
+        "peak": 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss,  # without workers
         "theta": float(np.abs(result.theta).sum()),
         "digest": [float(value) for value in result.trajectory.iloc[-1][["event", "time", "distance", "consensus"]]],
     }

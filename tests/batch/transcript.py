@@ -30,7 +30,7 @@ Twelve runs on two workers, on the SLURM of the tests: a login machine and three
 """
 SECOND = """
 From another shell, later: the driver is job 1, its workers are 2 and 3. A worker's job is cancelled, and another takes
-its place:
+its place as long as runs wait:
 """
 THIRD = """
 Then the driver itself is cancelled; its workers go with it. `resume` runs what is missing:

@@ -131,7 +131,8 @@ def chaotic_run(
 def leftovers() -> Counter[str]:
     """What a run could leave behind on this machine: memory with a name or without, and what this process has open.
 
-    Other programs may use shared memory meanwhile: what one of them has open is not counted.
+    Other programs may use shared memory meanwhile: what one of them has open is not counted, nor are semaphores, which
+    nobody has open any more when one of them was killed, and of which dtoken has none.
     """
     gc.collect()
     found, open_elsewhere = Counter[str](), set()
@@ -143,7 +144,8 @@ def leftovers() -> Counter[str]:
                     found["shared memory"] += MEMORY_NAME in line
                 elif "/dev/shm/" in line:
                     open_elsewhere.add(Path(line.split(maxsplit=5)[5]).name)
-    found.update(f"/dev/shm/{path.name}" for path in Path("/dev/shm").glob("*") if path.name not in open_elsewhere)
+    names = {path.name for path in Path("/dev/shm").glob("*")} - open_elsewhere
+    found.update(f"/dev/shm/{name}" for name in names if not name.startswith("sem."))
     found.update(thread.name for thread in threading.enumerate() if thread.name.startswith("dtoken"))
     listening = [each for each in psutil.Process().net_connections() if each.status == "LISTEN"]
     found.update(f"port {each.laddr.port}" for each in listening)

@@ -35,14 +35,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dtoken.algorithms.base import WHOLE_NODES, SmoothMethod, Walking, never
+from dtoken.algorithms.base import WHOLE_NODES, SmoothMethod, Visiting
 from dtoken.algorithms.contract import Facts, Models, Vector, check_choice
 from dtoken.algorithms.newton import node_prox
 from dtoken.compiled import compiled
 from dtoken.errors import InputError
 from dtoken.problem.hosted import HostedRows, node_gradient
 from dtoken.schedule.clock import Costs
-from dtoken.schedule.stream import Law
 from dtoken.theory.promise import Promise
 
 MODES = ("proximal", "gradient")
@@ -100,7 +99,7 @@ def visit(c: Any, rows: Any, nodes: Any, tokens: Any, i: int, k: int, r: int, t:
 
 
 @dataclass(frozen=True)
-class APIBCD(Walking, SmoothMethod):
+class APIBCD(Visiting, SmoothMethod):
     """Asynchronous parallel incremental block-coordinate descent.
 
     Parameters
@@ -123,11 +122,8 @@ class APIBCD(Walking, SmoothMethod):
     inner: int = 50
 
     name = "api_bcd"
-    draws_samples = False
     refuses = WHOLE_NODES
-    local = staticmethod(never)
     visit = staticmethod(visit)
-    meet = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -148,17 +144,9 @@ class APIBCD(Walking, SmoothMethod):
         tau = pull / self.tokens
         return Penalised(facts.n, self.tokens, facts.sigma, L_b, tau, pull, hold, contraction, proximal, self.inner)
 
-    def law(self, c: Penalised, facts: Facts) -> Law:
-        """Tokens walk and never wait."""
-        return Law(self.tokens, 1.0, 0.0, np.full(facts.n, 1 / facts.n))
-
     def costs(self, facts: Facts) -> Costs:
         """A full gradient a visit."""
         return Costs(np.zeros(facts.n, np.int64), facts.rows)
-
-    def weights(self, c: Penalised, L: Vector) -> Vector | None:
-        """The schedule draws no samples."""
-        return None
 
     def promise(self, c: Penalised, facts: Facts) -> Promise:
         """No rate to the optimum, where it does not go."""

@@ -268,21 +268,31 @@ def never(c: Any, rows: Any, nodes: Any, i: int, r: int, t: float) -> None:
     """A local step that does not happen: nodes only compute when a token is there."""
 
 
-class OneToken(Walking):
-    """A method with one token: only the node where it is computes, in ``visit``, with any of its rows."""
+class _HasTokens(Protocol):
+    @property
+    def tokens(self) -> int: ...
 
-    tokens: ClassVar[int] = 1
+
+class Visiting(Walking):
+    """A method whose nodes compute only where a token is, in ``visit``, with any of their rows."""
+
     draws_samples = False
     local = staticmethod(never)
     meet = None
 
-    def law(self, c: Arrays, facts: Facts) -> Law:
-        """The token walks and never waits."""
-        return Law(1, 1.0, 0.0, np.full(facts.n, 1 / facts.n))
+    def law(self: _HasTokens, c: Arrays, facts: Facts) -> Law:
+        """Tokens walk and never wait."""
+        return Law(self.tokens, 1.0, 0.0, np.full(facts.n, 1 / facts.n))
 
     def weights(self, c: Arrays, L: Vector) -> Vector | None:
         """The schedule draws no samples."""
         return None
+
+
+class OneToken(Visiting):
+    """A method with one token: only the node where it is computes."""
+
+    tokens: ClassVar[int] = 1
 
 
 @dataclass(frozen=True)

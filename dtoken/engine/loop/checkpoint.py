@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dtoken.engine.loop.packed import damaged, read_packed, write_packed
 from dtoken.engine.loop.parts import STATE, Part, PartFile, part_arrays
@@ -26,7 +25,6 @@ from dtoken.schedule.stream import Start
 NAME, PARTS = "checkpoint.bin", "checkpoint.parts"
 FORMER = "checkpoint.zarr"  # what checkpoints were before
 FORMAT_VERSION = 5
-PLACE = ("clock", "start")  # parts of a checkpoint that are arrays by name
 
 
 @dataclass(frozen=True)
@@ -58,7 +56,9 @@ def save_checkpoint(
         "t": checkpoint.t,
         "wall": checkpoint.wall,
     }
-    arrays = {f"{part}/{name}": array for part in PLACE for name, array in _filled(getattr(checkpoint, part)).items()}
+    arrays = {f"clock/{name}": array for name, array in checkpoint.clock._asdict().items()}
+    for name, value in checkpoint.start._asdict().items():
+        arrays[f"start/{name}"] = np.asarray(value)
     for name in columns_of(checkpoint.records):
         arrays[f"records/{name}"] = np.array([getattr(record, name) for record in checkpoint.records])
     try:
@@ -69,17 +69,6 @@ def save_checkpoint(
         _tidy(directory / PARTS, names or ())
     except OSError as error:
         raise RunError(f"cannot write {directory / NAME}: {error.strerror or error}") from error
-
-
-def _filled(values: Clock | Start) -> dict[str, NDArray[Any]]:
-    """The fields as arrays, without those that may be left out and have nothing in them."""
-    usual = values._field_defaults
-    return {name: np.asarray(value) for name, value in values._asdict().items() if np.size(value) or name not in usual}
-
-
-def _named(arrays: dict[str, Any], part: str) -> dict[str, Any]:
-    """The arrays of a part by the names of its fields."""
-    return {name.removeprefix(f"{part}/"): array for name, array in arrays.items() if name.startswith(f"{part}/")}
 
 
 def _tidy(folder: Path, names: Sequence[str]) -> None:
@@ -114,13 +103,14 @@ def _from(path: Path, arrays: dict[str, Any], attributes: dict[str, Any]) -> tup
         raise ValueError(f"its format version is {attributes['format_version']}")
     names = attributes["parts"]
     files = [path] if names is None else [path.parent / PARTS / name for name in names]
+    start = {name: arrays[f"start/{name}"] for name in Start._fields}
     names_of_columns = (*COLUMNS, *(name for name in OPTIONAL if f"records/{name}" in arrays))
     columns = [arrays[f"records/{name}"].tolist() for name in names_of_columns]
     checkpoint = Checkpoint(
         identity=attributes["identity"],
-        start=Start(**{name: array if array.ndim else array.item() for name, array in _named(arrays, "start").items()}),
+        start=Start(**{name: array if array.ndim else array.item() for name, array in start.items()}),
         offset=attributes["offset"],
-        clock=Clock(**_named(arrays, "clock")),
+        clock=Clock(*(arrays[f"clock/{name}"] for name in Clock._fields)),
         t=float(attributes["t"]),
         wall=float(attributes["wall"]),
         records=[Record(**dict(zip(names_of_columns, row, strict=True))) for row in zip(*columns, strict=True)],

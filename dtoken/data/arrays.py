@@ -17,6 +17,7 @@ from dtoken.data.rows import RowBlock
 from dtoken.errors import InputError
 
 NUMBERS = "biuf"  # kinds of dtypes that are numbers
+NUMBERED = "; numpy.unique(y, return_inverse=True)[1] numbers them"
 
 
 @dataclass(frozen=True, eq=False)
@@ -174,7 +175,7 @@ def _labels(y: Any) -> NDArray[np.float64]:
         y = y[:, 0]
     if y.ndim != 1:
         raise InputError(f"y has the shape {y.shape}; give one label for each row")
-    _check_numbers(y.dtype, "y", "; numpy.unique(y, return_inverse=True)[1] numbers them")
+    _check_numbers(y.dtype, "y", NUMBERED)
     labels: NDArray[np.float64] = y.astype(np.float64)
     return labels
 
@@ -184,7 +185,7 @@ def _as_array(values: Any, name: str) -> Any:
         found = np.asarray(values)
         return found.astype(np.float64) if found.dtype == object else found
     except (TypeError, ValueError):
-        raise InputError(f"{name} cannot be read as an array of numbers") from None
+        raise InputError(f"{name} cannot be read as an array of numbers{NUMBERED if name == 'y' else ''}") from None
 
 
 def _check_numbers(dtype: Any, name: str, remedy: str = "") -> None:

@@ -147,6 +147,7 @@ BAD: dict[str, tuple[dict[str, Any], str]] = {
     "text": ({"data": (X, np.where(y > 0, "cat", "dog"))}, "y holds <U3 instead of numbers; numpy.unique"),
     "text column": ({"data": (frame.assign(town="Bern"), y)}, "column 'town' of X holds (object|str) instead of"),
     "objects": ({"data": ([[1, None], ["a", 2]], [0, 1])}, "X cannot be read as an array of numbers"),
+    "objects as labels": ({"data": (X, np.array(["a", "b"] * 15, object))}, r"numbers; numpy.unique\(y"),
     "complex": ({"data": (X + 1j, y)}, "X holds complex128 instead of numbers"),
     "no column": ({"data": (frame, "label")}, "y='label' is no column of X; it has a, b, c, d"),
     "dask frame": ({"data": (dask_frame, "a")}, "y='a' names a column of a dask data frame; give arrays: frame.drop"),

@@ -53,6 +53,7 @@ def run(
     threads: int | None = None,
     cluster: str | Keys | Cluster | None = None,
     client: Client | None = None,
+    schedule: str = "drawn",
     replay: str | Path | None = None,
     directory: str | Path | None = None,
     checkpoint: Keys | Checkpointing | None = None,
@@ -106,6 +107,8 @@ def run(
         cluster of the client that this process has already, else two workers on this machine.
     client
         The client of a Dask cluster to use.
+    schedule
+        ``drawn``, or ``timed``: events as the speeds in ``time`` make them.
     replay
         An event log to replay.
     directory
@@ -156,7 +159,7 @@ def run(
         privacy=privacy,
         failures=failures,
         checkpoint=checkpoint,
-        schedule=ScheduleSource(None if replay is None else str(replay)),
+        schedule=ScheduleSource(schedule, None if replay is None else str(replay)),
     )
     if settings.engine.kind == "dask" and cluster is None and client is None:
         from dtoken.engine.dask.connect import present_client

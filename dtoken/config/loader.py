@@ -15,7 +15,7 @@ from omegaconf import DictConfig
 from dtoken.errors import InputError
 from hydra_dask.plain import readable
 
-GROUPS = ("data", "problem", "graph", "algorithm", "engine", "cluster")  # of each a run has one
+GROUPS = ("data", "problem", "graph", "algorithm", "schedule", "engine", "cluster")  # of each a run has one
 CHOICE = re.compile(rf"({'|'.join(GROUPS)})=(['\"]?)(\w+):([^,]+)\2")
 
 

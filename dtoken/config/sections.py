@@ -76,17 +76,28 @@ def asked_accuracies(recorded: Iterable[float], stop: float | None) -> tuple[flo
     return tuple(sorted({*recorded, *(() if stop is None else (stop,))}, reverse=True))
 
 
+SCHEDULES = ("drawn", "timed")
+
+
 @dataclass(frozen=True)
 class ScheduleSource:
     """Where the events come from.
 
     Parameters
     ----------
+    kind
+        ``drawn``: by the law of the method; ``timed``: nodes compute as fast as they can, and tokens travel as links
+        allow (``time.tau_comp``, ``time.tau_comm``; ``time.rule`` is ``token_clock`` then).
     replay
-        An event log, whose events are taken instead of drawn ones.
+        An event log, whose events are taken instead; those of a timed run want ``timed``, too.
     """
 
+    kind: str = "drawn"
     replay: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.kind not in SCHEDULES:
+            raise InputError(f"schedule={self.kind} is not known; use one of {', '.join(SCHEDULES)}")
 
 
 ENGINES: dict[str, type[EngineSettings]] = {kind.kind: kind for kind in (LocalSettings, DaskSettings)}

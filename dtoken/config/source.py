@@ -61,7 +61,7 @@ def _keys(group: str, config: DictConfig) -> dict[str, Any]:
         from dtoken.config.sections import SECTIONS
         from dtoken.data.partition import Partition
 
-        sections = {section: defaults(kind) for section, kind in SECTIONS.items()}
+        sections = {section: defaults(kind) for section, kind in SECTIONS.items() if section != "schedule"}
         return {"partition": defaults(Partition, hidden=("nodes", "numbers")), **sections}
     if group == "algorithm" and "_target_" in config:
         from dtoken.algorithms.registry import method_class
@@ -80,6 +80,10 @@ def _keys(group: str, config: DictConfig) -> dict[str, Any]:
         from dtoken.config.sections import Problem
 
         return defaults(Problem)
+    if group == "schedule":
+        from dtoken.config.sections import ScheduleSource
+
+        return defaults(ScheduleSource)
     if group == "engine" and "kind" in config:
         from dtoken.config.sections import ENGINES
 

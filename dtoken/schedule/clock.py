@@ -212,7 +212,7 @@ def advance(clock: Clock, events: Events, costs: Costs, model: TimeModel, limits
 
 
 @compiled
-def _less(costs: Costs, i: int, draw: float) -> int:
+def less(costs: Costs, i: int, draw: float) -> int:
     """Gradients that a step at node i takes less because of the sample that it draws."""
     if len(costs.short) == 0 or costs.short[i] == 0:
         return 0
@@ -234,6 +234,12 @@ def _link(comm: NDArray[np.float64], j: int, i: int) -> float:
 
 
 @compiled
+def hop_time(taken: Times, j: int, i: int) -> float:
+    """What a jump from node j to node i takes."""
+    return _link(taken.comm, j, i) if taken.charge_self_jumps or i != j else 0.0
+
+
+@compiled
 def _advance(
     clock: Clock,
     events: Events,
@@ -242,13 +248,13 @@ def _advance(
     limits: Limits,
 ) -> int:
     T, C = clock.nodes, clock.tokens
-    token_clock, charge_self_jumps = taken.token_clock, taken.charge_self_jumps
+    token_clock = taken.token_clock
     happened, steps, jumps, messages, gradients = clock.counts
     event, full = 0, False
     while event < len(events.kind) and not full:
         kind, i, k = events.kind[event], events.node[event], events.token[event]
         if kind == LOCAL:
-            used = costs.local[i] - _less(costs, i, events.draw[event])
+            used = costs.local[i] - less(costs, i, events.draw[event])
             T[i] += taken.comp[i] * used
             gradients += used
         elif kind == MEET:
@@ -273,7 +279,7 @@ def _advance(
             j = events.source[event]
             jumps += 1
             messages += i != j
-            hop = _link(taken.comm, j, i) if charge_self_jumps or i != j else 0.0
+            hop = hop_time(taken, j, i)
             if kind == DELIVER:
                 T[i] = max(T[i], C[k] + hop)
             elif not token_clock:
@@ -283,7 +289,7 @@ def _advance(
             else:
                 T[i] = max(T[i], C[k] + hop)
             if kind == VISIT:
-                used = costs.visit[i] - _less(costs, i, events.draw[event])
+                used = costs.visit[i] - less(costs, i, events.draw[event])
                 T[i] += taken.comp[i] * used
                 gradients += used
                 C[k] = T[i]

@@ -54,6 +54,12 @@ class Start(NamedTuple):
     used: NDArray[np.int64] = np.empty(0, np.int64)  # (n,) samples that each node has used; (0,): none, or no order
     walk: NDArray[np.float64] = np.empty(0)  # what the walk remembers; (0,): nothing, or nothing yet
     fate: NDArray[np.float64] = np.empty(0)  # which tokens there are, and what nodes noted; (0,): none is ever lost
+    busy: NDArray[np.float64] = np.empty(
+        0
+    )  # (n,) of a timed schedule: until when each node computes; (0,): no start yet
+    arrival: NDArray[np.float64] = np.empty(0)  # (K,) the same: when each token arrives
+    path: NDArray[np.int64] = np.empty((0, 0), np.int64)  # (K, longest) the nodes to which each is on its way
+    hops: NDArray[np.int64] = np.empty(0, np.int64)  # (K,) how many these are
 
 
 class Schedule(Protocol):
@@ -100,7 +106,7 @@ class Drawn:
 
     def segment(self, start: Start) -> tuple[Events, Start]:
         """The events of one segment, and the start of the next."""
-        law, walk = self.law, self.walk
+        law = self.law
         generator = np.random.Generator(
             np.random.Philox(key=np.array([self.seed, 0], np.uint64), counter=[0, 0, 0, start.segment])
         )
@@ -114,27 +120,28 @@ class Drawn:
             before = start.segment * SEGMENT_STEPS
             at = law.unit * np.arange(before + 1, before + SEGMENT_STEPS + 1, dtype=np.float64)
         positions, taken = start.positions.copy(), start.jumps.copy()
-        choose, constants, state, most = self._walking(start)
+        choose, own, tables, most = self.walking(start)
         fates = start.fate.copy()
-        own_fate = fate_of(self.failures, fates, self.seed, law.tokens, walk.n)
+        own_fate = fate_of(self.failures, fates, self.seed, law.tokens, self.walk.n)
         changes = 2 * visits + len(positions) if own_fate.used else 0
-        events = _empty(SEGMENT_STEPS + len(jumps) * most - visits + len(here) + changes)
+        events = empty_events(SEGMENT_STEPS + len(jumps) * most - visits + len(here) + changes)
         odds = _Odds(law.p_visit, law.p_meet, law.p_here, law.tokens, law.jumps, law.computing_visits, *self._nodes)
-        tables = _Tables(walk.iid, walk.n, walk.indptr, walk.neighbours, walk.cumulative, walk.hold)
         numbers = _Numbers(what, who, draw, jumps, here, at)
-        own = _Own(choose is not None, np.uint64(bits(np.uint64(self.seed), 2)), constants, state)
-        count = _expander(choose or _nowhere)(numbers, odds, tables, own, own_fate, positions, taken, events)
+        count = _expander(choose or nowhere)(numbers, odds, tables, own, own_fate, positions, taken, events)
         events = events.between(0, count)
         used = in_order(events, law.order, self.seed, start.used)
-        return events, Start(start.segment + 1, positions, taken, float(at[-1]), used, state, fates)
+        return events, Start(start.segment + 1, positions, taken, float(at[-1]), used, own.state, fates)
 
-    def _walking(self, start: Start) -> tuple[Callable[..., int] | None, Any, NDArray[np.float64], int]:
-        """How tokens choose where to go (None: by tables), what they need and remember, and the most moves of one."""
-        law = self.walk.law
+    def walking(self, start: Start) -> "tuple[Callable[..., int] | None, Own, Tables, int]":
+        """How tokens choose where to go (None: by tables), what that needs and remembers, and the most moves of one."""
+        walk, law = self.walk, self.walk.law
+        tables = Tables(walk.iid, walk.n, walk.indptr, walk.neighbours, walk.cumulative, walk.hold)
+        key = np.uint64(bits(np.uint64(self.seed), 2))
         if law is None or law.jump is None:
-            return None, _NOTHING, start.walk, 1
-        state = start.walk.copy() if start.walk.size else law.state(self.walk.n, len(start.positions))
-        return law.jump, self._constants, np.ascontiguousarray(state, dtype=np.float64), law.most_moves
+            return None, Own(False, key, _NOTHING, start.walk), tables, 1
+        state = start.walk.copy() if start.walk.size else law.state(walk.n, len(start.positions))
+        own = Own(True, key, self._constants, np.ascontiguousarray(state, dtype=np.float64))
+        return law.jump, own, tables, law.most_moves
 
     @cached_property
     def _constants(self) -> Any:
@@ -149,7 +156,8 @@ class Drawn:
         return cumulative, _guide(cumulative)
 
 
-def _empty(size: int) -> Events:
+def empty_events(size: int) -> Events:
+    """Room for so many events, to which nothing applies yet."""
     return Events(
         kind=np.empty(size, np.int8),
         node=np.full(size, NONE, np.int32),
@@ -190,7 +198,7 @@ class _Odds(NamedTuple):
     guide: NDArray[np.int64]  # (n,) where to begin to search in it
 
 
-class _Tables(NamedTuple):
+class Tables(NamedTuple):
     """A walk as compiled code takes it."""
 
     iid: bool
@@ -201,7 +209,7 @@ class _Tables(NamedTuple):
     hold: int
 
 
-class _Own(NamedTuple):
+class Own(NamedTuple):
     """A walk with a law of its own as compiled code takes it."""
 
     used: bool  # False: tokens walk by tables
@@ -218,7 +226,8 @@ _NOTHING = _Nothing(0)
 
 
 @compiled
-def _nowhere(w: Any, state: Any, k: int, i: int, number: int, key: np.uint64) -> int:
+def nowhere(w: Any, state: Any, k: int, i: int, number: int, key: np.uint64) -> int:
+    """In place of the jumps of a walk by tables."""
     return 0
 
 
@@ -230,8 +239,8 @@ def _expander(choose: Callable[..., int]) -> Any:
     def expand(
         numbers: _Numbers,
         odds: _Odds,
-        tables: _Tables,
-        own: _Own,
+        tables: Tables,
+        own: Own,
         fate: Fate,
         positions: NDArray[np.int64],
         taken: NDArray[np.int64],

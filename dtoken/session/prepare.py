@@ -21,6 +21,7 @@ from dtoken.engine.events.executor import executor
 from dtoken.engine.loop.accuracy import measurable
 from dtoken.engine.loop.experiment import Experiment, check_failures, check_private, prepare, with_p_comm, with_seed
 from dtoken.engine.loop.prediction import Prediction, predict
+from dtoken.engine.loop.timed import timed
 from dtoken.engine.timing import Choice
 from dtoken.errors import InputError
 from dtoken.graph.topologies import build
@@ -139,6 +140,12 @@ def prepare_run(settings: Settings, watcher: Watcher | None = None) -> Prepared:
     experiment = prepare(
         problem, settings.method, steps, settings.time, settings.seed, settings.privacy, settings.failures
     )
+    if settings.schedule.kind == "timed":
+        experiment = timed(experiment)
+        if not experiment.timed:
+            watcher.note(
+                f"schedule=timed: {settings.method.name} goes in rounds, for which ideal time is the same as ever"
+            )
     _note_limit(experiment, watcher)
     experiment = replace(experiment, held_out=_held_out(settings, store, problem.loss, kept, watcher))
     digest = None

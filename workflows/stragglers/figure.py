@@ -1,5 +1,7 @@
 """Draw what stragglers cost each method: ideal time to an accuracy, with equal and with unequal nodes.
 
+Token methods twice: on the drawn schedule, and on the timed one.
+
 dtoken -m +experiment=stragglers
 python workflows/stragglers/figure.py multirun/stragglers --output stragglers.png
 """
@@ -34,7 +36,7 @@ def main() -> None:
     for method, times in found.items():
         for world in worlds:
             more = f"{times[world] / times[worlds[0]]:5.2f} times" if world in times and worlds[0] in times else ""
-            print(f"{method:8} tau_comp {world:18} {times.get(world, float('nan')):12,.0f} {more}")
+            print(f"{method:12} tau_comp {world:18} {times.get(world, float('nan')):12,.0f} {more}")
     axis.set_xticks([method + 0.4 for method in range(len(found))], list(found))
     axis.set(yscale="log", ylabel=f"ideal time to {options.accuracy}")
     axis.legend(frameon=False, fontsize=8)
@@ -52,6 +54,10 @@ def read(sweep: Path, accuracy: str) -> Times:
             print(f"{path.parent} did not reach {accuracy}")
             continue
         method = summary["config"]["algorithm"]["_target_"].split(".")[-2]
+        if summary["config"]["schedule"]["kind"] == "timed":
+            if "tokens" not in summary["config"]["algorithm"]:
+                continue  # with rounds: the same as drawn
+            method += " timed"
         found[method][str(summary["config"]["time"]["tau_comp"])].append(taken["time"])
     return {
         method: {world: statistics.median(times) for world, times in worlds.items()} for method, worlds in found.items()

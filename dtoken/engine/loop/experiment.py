@@ -18,11 +18,12 @@ from dtoken.problem.finite_sum import FiniteSum
 from dtoken.problem.held_out import HeldOut
 from dtoken.problem.optimum import ROUGH, Optimum, optimum
 from dtoken.problem.smoothness import batch_smoothness, max_smoothness, row_facts, sum_over_rows, sum_smoothness
-from dtoken.schedule.clock import Clock, Costs, TimeModel, start_clock
+from dtoken.schedule.clock import Clock, Costs, TimeModel, start_clock, times
 from dtoken.schedule.failures import NO_FAILURES, Failures, told
 from dtoken.schedule.fate import first_state, living
 from dtoken.schedule.links import check_links, unequal_times
-from dtoken.schedule.stream import Law, Schedule, Start, start_at
+from dtoken.schedule.stream import Drawn, Law, Schedule, Start, start_at
+from dtoken.schedule.timed import Timed
 from dtoken.theory.privacy import NO_PRIVACY, Privacy
 
 WORST_CONDITION = 1e60  # sum of a node's L_ij over sigma
@@ -54,6 +55,7 @@ class Experiment:
     replay: Replay | None = None  # a log to take the events from
     origin: Origin | None = None  # where an earlier run ended, if this one goes on from there
     held_out: HeldOut | None = None  # rows to test the model on
+    timed: bool = False  # whether events follow from speeds
 
     @property
     def n(self) -> int:
@@ -67,8 +69,18 @@ class Experiment:
             *self.method.notes(self.constants, self.facts),
             *unequal_times(self.time, self.n),
             *told(self.facts.failures, self.law.tokens, self.n),
+            *self._of_timed,
             *_rough(self.optimum),
         )
+
+    @property
+    def _of_timed(self) -> tuple[str, ...]:
+        """What is different where events follow from speeds."""
+        if not self.timed:
+            return ()
+        share = getattr(self.method, "given_p_comm", None)
+        visits = "" if share is None else f"about {share:.3g} of the steps are visits, for which constants are made; "
+        return (f"schedule=timed: {visits}steps are not independent draws, and no rate is proved",)
 
     @property
     def start(self) -> Start:
@@ -96,7 +108,13 @@ class Experiment:
     @property
     def schedule(self) -> Schedule:
         """The events of this run."""
-        return self.replay or self.method.schedule(self.constants, self.facts, self.seed)
+        if self.replay is not None:
+            return self.replay
+        schedule = self.method.schedule(self.constants, self.facts, self.seed)
+        if not (self.timed and isinstance(schedule, Drawn)):
+            return schedule
+        taken = times(self.time, self.n)
+        return Timed(schedule, taken, self.costs, taken.comp * self.method.start_gradients(self.facts))
 
 
 def _rough(found: Optimum) -> tuple[str, ...]:

@@ -126,6 +126,10 @@ class Setting(Protocol):
         """What its steps compute."""
 
     @property
+    def timed(self) -> bool:
+        """Whether events follow from speeds."""
+
+    @property
     def bound(self) -> float | None:
         """C, if E[F - F*] <= C (1 - rate)^t is proved."""
 
@@ -136,6 +140,8 @@ def predict(setting: Setting) -> Prediction:
     promise = setting.method.promise(setting.constants, setting.facts)
     if setting.facts.failures.on:
         promise = Promise(None, "no rate: no theorem covers tokens that are lost")
+    if setting.timed and promise.rate is not None:
+        promise = promise._replace(basis="not proved: steps come as speeds have it, the rate is for independent draws")
     return Prediction(
         method=setting.method.name,
         step="round" if isinstance(schedule, Rounds) else "step",

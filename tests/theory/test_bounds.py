@@ -211,12 +211,14 @@ ABOUT_ONLY = [
 
 def test_the_bound_of_accelerated_descent_is_that_of_its_proof() -> None:
     """(1 - sqrt(s sigma))^t (F(0) - F* + n sigma / 2 ||theta*||^2), the first part by the smoothness of F."""
-    shards, sigma = mirrored(), 0.02
+    sigma, A = 0.02, mirrored().A[0]
+    shards = InMemory([A] * 4, [np.array([1.0, -1.0, 1.0])] * 4)  # not mirrored: their optimum is where it starts
     experiment = make(AGD(), shards, sigma)
     best, problem = experiment.optimum.theta, experiment.problem
+    assert best @ best > 0.1
     found = experiment.method.bound(experiment.constants, experiment.facts, problem, best)
     proved = problem.objective(np.zeros(2)) - problem.objective(best) + 4 * sigma / 2 * best @ best
-    smooth = 4 * np.linalg.norm(shards.A[0], 2) ** 2 / (4 * 3) + 4 * sigma  # 3 rows a node, the logistic loss
+    smooth = 4 * np.linalg.norm(A, 2) ** 2 / (4 * 3) + 4 * sigma  # 3 rows a node, the logistic loss
     assert proved <= found == pytest.approx((smooth + 4 * sigma) / 2 * best @ best, rel=1e-6)
     assert predict(experiment).rate == pytest.approx(np.sqrt(sigma * experiment.constants.step))
 

@@ -139,8 +139,7 @@ class TAVR(Paired, SamplingMethod, TokenMethod):
         """By the theorem, if visits are independent."""
         if not self.covered(facts):
             return None
-        distance = of_start(self, c, problem, best)
-        return accelerated_bound(c, self.tokens, distance, self.objective_smoothness(facts))
+        return accelerated_bound(c, self.tokens, of_start(self, c, problem, best), self.objective_smoothness(facts))
 
     def notes(self, c: Accelerated, facts: Facts) -> tuple[str, ...]:
         """Whether visits are nearly independent."""

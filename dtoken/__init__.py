@@ -19,9 +19,9 @@ token algorithms* (2022).
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from dtoken.version import __version__
-
 if TYPE_CHECKING:
+    __version__: str
+
     from dtoken.api import predict, run
     from dtoken.session.result import Result
     from dtoken.sweep.collect import collect, load
@@ -41,6 +41,8 @@ _MODULES = {
 
 
 def __getattr__(name: str) -> Any:
+    if name == "__version__":
+        return import_module("importlib.metadata").version("dtoken")
     if name in _MODULES:
         return getattr(import_module(_MODULES[name]), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

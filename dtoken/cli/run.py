@@ -8,7 +8,6 @@ from typing import Any
 
 from dtoken.errors import InputError, RunError
 from dtoken.text import command, sentence
-from dtoken.version import __version__
 
 KEYS = (
     "data", "nodes", "partition", "problem", "graph", "algorithm", "engine", "seed", "stop", "record", "time",
@@ -56,7 +55,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(_help(), end="")
         return 0
     if "--version" in words:
-        print(f"dtoken {__version__}")
+        from importlib.metadata import version
+
+        print(f"dtoken {version('dtoken')}")
         return 0
     from dtoken.cli.hydra_app import parse
     from dtoken.cli.terminal import run_command

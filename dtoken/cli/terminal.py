@@ -7,6 +7,7 @@ import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from importlib.metadata import version
 from typing import Any, TextIO, cast
 
 from rich.console import Console
@@ -15,7 +16,6 @@ from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, T
 from dtoken.data.build import Watcher
 from dtoken.errors import InputError, RunError
 from dtoken.text import sentence
-from dtoken.version import __version__
 from hydra_dask.interrupts import interruptible
 
 FAILED, WRONG_USAGE, INTERRUPTED = 1, 2, 130
@@ -48,7 +48,7 @@ def _fail(message: object, status: int) -> int:
 
 def add_version(parser: argparse.ArgumentParser) -> None:
     """Let a command say which version it is of."""
-    parser.add_argument("--version", action="version", version=f"{parser.prog} {__version__}")
+    parser.add_argument("--version", action="version", version=f"{parser.prog} {version('dtoken')}")
 
 
 class _Patient:

@@ -4,6 +4,7 @@ import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
+from importlib.metadata import version
 from importlib.resources import files
 from typing import Any
 
@@ -13,7 +14,6 @@ from dtoken.report.payload import payload
 from dtoken.report.study import Study
 from dtoken.report.words import CONSTANTS, GENERAL
 from dtoken.session.provenance import now
-from dtoken.version import __version__
 
 COMPRESSION = 6
 NUMBER = r"\d[\d.,]*(?:e-\d+| [kMG]\b)"  # one that has a place at which browsers break a line
@@ -58,7 +58,7 @@ def page(
     private, assumptions = facts.privacy(sweep)
     return templates.get_template("page.html").render(
         title=title,
-        version=__version__,
+        version=version("dtoken"),
         made=now(),
         lead=sentences.lead(sweep),
         outcome=sentences.outcome(sweep) if sweep.runs else "",

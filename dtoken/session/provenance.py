@@ -9,8 +9,6 @@ from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
-from dtoken.version import __version__
-
 PACKAGES = ("numpy", "scipy", "numba", "llvmlite", "zarr", "networkx", "pyarrow", "hydra-core", "dask", "distributed")
 BATCH_JOBS = ("SLURM_JOB_ID", "PBS_JOBID", "LSB_JOBID", "OAR_JOB_ID", "JOB_ID")  # the last is SGE's
 
@@ -20,7 +18,7 @@ def provenance() -> dict[str, Any]:
 
     Examples
     --------
-    >>> provenance()["dtoken"] == __version__
+    >>> provenance()["dtoken"] == version("dtoken")
     True
     """
     return _of_process(os.getcwd()) | {"batch_job": batch_job(), "command": sys.argv}
@@ -30,7 +28,7 @@ def provenance() -> dict[str, Any]:
 def _of_process(folder: str) -> dict[str, Any]:
     """What does not change while this process runs in ``folder``: it takes longer to find out than many a run."""
     return {
-        "dtoken": __version__,
+        "dtoken": version("dtoken"),
         "python": platform.python_version(),
         "packages": {name: found for name in PACKAGES if (found := _version(name))},
         "git": git_state(),

@@ -21,7 +21,6 @@ from dtoken.errors import InputError
 from dtoken.report import make_report
 from dtoken.session.execute import carry_out
 from dtoken.session.viewer import Viewer
-from dtoken.version import __version__
 from tests.cli.conftest import TINY
 
 Dtoken = Callable[..., Any]
@@ -86,7 +85,7 @@ def test_a_cluster_is_no_mistake_where_it_is_used(dtoken: Dtoken) -> None:
 def test_every_command_has_a_version(command: Callable[..., int], capsys: pytest.CaptureFixture[str]) -> None:
     with suppress(SystemExit):
         assert command(["--version"]) == 0
-    assert capsys.readouterr().out.split()[-1] == __version__
+    assert capsys.readouterr().out.split()[-1] == package.__version__
 
 
 def started(*words: str, **options: Any) -> "subprocess.Popen[str]":

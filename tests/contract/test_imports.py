@@ -12,7 +12,7 @@ ROOT = Path(__file__).parents[2]
 PACKAGES = ("hydra_dask", "hydra_plugins", "dtoken")
 # A layer may use all layers before it; packages of one layer know nothing of each other, except in the last.
 LAYERS = (
-    ("dtoken.errors", "dtoken.text", "dtoken.compiled", "dtoken.version", "hydra_dask"),
+    ("dtoken.errors", "dtoken.text", "dtoken.compiled", "hydra_dask"),
     ("dtoken.data", "dtoken.graph", "hydra_plugins"),
     ("dtoken.problem", "dtoken.schedule"),
     ("dtoken.theory",),
@@ -148,3 +148,9 @@ def test_every_import_of_the_launcher_by_dtoken_is_public() -> None:
     for module, targets in edges().items():
         if module.startswith("dtoken"):
             assert not any(target.startswith("hydra_plugins") for target in targets), module
+
+
+def test_few_modules_stand_outside_of_packages() -> None:
+    """What has no package has no layer that its folder names."""
+    top = {path.stem for path in (ROOT / "dtoken").glob("*.py")}
+    assert top == {"__init__", "__main__", "api", "compiled", "errors", "text"}

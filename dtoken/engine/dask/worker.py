@@ -11,6 +11,7 @@ import time
 import traceback
 from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from importlib.metadata import version
 from typing import Any, NamedTuple, ParamSpec, TypeVar
 from weakref import WeakKeyDictionary
 
@@ -36,7 +37,6 @@ from dtoken.engine.rows.memory import LIMIT_SHARE
 from dtoken.engine.runner import Tally
 from dtoken.errors import InputError, RunError
 from dtoken.schedule.samples import Samples
-from dtoken.version import __version__
 from hydra_dask.allocator import give_back, keep_memory
 
 LEASE_SECONDS = 900.0  # a run whose driver was not heard of for so long is forgotten
@@ -176,7 +176,7 @@ async def _in_thread(seat: _Seat, work: Callable[[], T]) -> T:
 
 def code() -> tuple[str, str]:
     """What must be the same everywhere for equal bits: version, and a hash of all that is compiled."""
-    return __version__, package_digest()
+    return version("dtoken"), package_digest()
 
 
 @answering
@@ -184,7 +184,7 @@ async def take_seat(run: str, secret: bytes, wanted: tuple[str, str], dask_worke
     """Open the door for the peers of a run and say where it is."""
     if code() != wanted:
         raise InputError(
-            f"worker {dask_worker.address} has another dtoken ({__version__}) than this process ({wanted[0]}); "
+            f"worker {dask_worker.address} has another dtoken ({code()[0]}) than this process ({wanted[0]}); "
             "install the same one everywhere, and start the workers again"
         )
     plugin = SEATS.get(dask_worker)

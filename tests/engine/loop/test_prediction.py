@@ -43,6 +43,7 @@ class Planned:
 
     case: Setup
     bound: None = None
+    timed: bool = False
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.case, name)

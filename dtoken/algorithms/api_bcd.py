@@ -57,7 +57,7 @@ class Penalised(NamedTuple):
     tau: float
     pull: float  # K tau
     hold: float  # w, of the form with a gradient
-    contraction: float  # q
+    q: float  # by which a cover brings nodes closer, at least
     proximal: bool
     inner: int  # Newton steps that a visit may take
 
@@ -140,9 +140,9 @@ class APIBCD(Visiting, SmoothMethod):
         L_b, proximal = self.batch_smoothness(facts), self.mode == "proximal"
         hold = L_b + facts.sigma
         pull = self.penalty * hold
-        contraction = pull / (pull + facts.sigma) if proximal else 1 - facts.sigma / (pull + hold)
+        q = pull / (pull + facts.sigma) if proximal else 1 - facts.sigma / (pull + hold)
         tau = pull / self.tokens
-        return Penalised(facts.n, self.tokens, facts.sigma, L_b, tau, pull, hold, contraction, proximal, self.inner)
+        return Penalised(facts.n, self.tokens, facts.sigma, L_b, tau, pull, hold, q, proximal, self.inner)
 
     def costs(self, facts: Facts) -> Costs:
         """A full gradient a visit."""
@@ -157,7 +157,7 @@ class APIBCD(Visiting, SmoothMethod):
         return (
             *super().notes(c, facts),
             f"api_bcd goes to the minimiser of a penalised objective, not to the optimum; with tau={c.tau:.3g} every "
-            f"two visits of all tokens everywhere bring it there by a factor of at most {c.contraction:.6g}; a larger "
+            f"two visits of all tokens everywhere bring it there by a factor of at most {c.q:.6g}; a larger "
             "algorithm.penalty ends nearer to the optimum, later",
         )
 

@@ -120,7 +120,7 @@ def test_is_as_fast_as_proved(mode: str) -> None:
                 visits[:], begin = 0, number
     assert len(errors) > 10
     for before, after in itertools.pairwise(errors):
-        assert after <= c.contraction * before + 1e-12
+        assert after <= c.q * before + 1e-12
 
 
 def test_says_where_it_goes() -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from dtoken.engine.loop.recorder import ERROR, TEST
+from dtoken.engine.loop.recorder import ERROR, LIVING, TEST
 from dtoken.session.labels import MEASURES
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ Vector = NDArray[np.float64]
 
 AXES = ("messages", "jumps", "gradients", "time", "wall")  # columns that curves are drawn against
 PANELS = ("messages", "gradients", "time", "wall")  # those of the paper's figure, and wall time
-LINEAR = ("objective", *TEST)  # measures that may be negative: averaged and drawn as they are, not by their logarithm
+LINEAR = ("objective", *TEST, LIVING)  # averaged and drawn as they are, not by their logarithm
 LOW, HIGH = 0.1, 0.9  # quantiles of the band
 POINTS = 80  # per curve
 ERRORS = 2  # standard errors of estimates on either side
@@ -41,7 +41,7 @@ def aggregate(
 ) -> Curves | None:
     """Median and quantiles of all measures over runs, against ``axis``, as far as half of the runs got.
 
-    Between record points, measures are interpolated (their logarithms, unless they may be negative). At each point the
+    Between record points, measures are interpolated (their logarithms, but for some: ``LINEAR``). At each point the
     runs count that got so far, and those that were done before: they stay at their last value, else only slow runs
     would be left. Where records are estimates, bands contain two standard errors on either side.
 
@@ -100,7 +100,7 @@ def _quantiles(values: Vector) -> Vector:
 
 
 def at_points(table: "pd.DataFrame", axis: str, measure: str, x: Vector, stays: bool = False) -> Vector:
-    """A measure of one run (its decimal logarithm, unless it may be negative) at the points ``x``.
+    """A measure of one run (its decimal logarithm, unless it is ``LINEAR``) at the points ``x``.
 
     Outside it is NaN, or if it ``stays``, beyond its end its last value.
     """

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from dtoken.engine.loop.recorder import TEST
+from dtoken.engine.loop.recorder import LIVING, TEST
 from dtoken.report.bands import AXES, LINEAR, PANELS, Curves
 from dtoken.report.cells import describe, short, show_value, value_title
 from dtoken.report.costs import COSTS, Reached, Series, Slope, Spread, fitted_accuracy
@@ -79,15 +79,16 @@ def payload(study: Study, baseline: str | None = None) -> dict[str, Any]:
 
 
 def _measures(study: Study) -> list[str]:
-    """What there are curves of: those of held-out rows only where a run has some."""
+    """What there are curves of: of held-out rows, and of tokens that are lost, only where a run has some."""
+    optional = (*TEST, LIVING)
     drawn = {
         name
         for curves in study.curves
         for curve in curves.values()
         for name, median in curve.median.items()
-        if name not in TEST or np.isfinite(median).any()
+        if name not in optional or np.isfinite(median).any()
     }
-    return [name for name in labels.MEASURES if name in drawn or name not in TEST]
+    return [name for name in labels.MEASURES if name in drawn or name not in optional]
 
 
 def _baseline(study: Study) -> str | None:

@@ -26,4 +26,5 @@ MEASURES = {
     "test_accuracy": "accuracy on held-out rows",
     "test_log_loss": "log-loss of held-out rows",
     "test_auc": "AUC on held-out rows",
+    "tokens": "living tokens",
 }  # beside figures

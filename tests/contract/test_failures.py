@@ -9,7 +9,10 @@ import pytest
 
 import dtoken
 from dtoken.errors import InputError
+from dtoken.report.payload import payload
+from dtoken.report.study import study
 from dtoken.session.lines import closing
+from dtoken.sweep.runs import find_runs
 from dtoken.testing.case import bits_of, keys
 from dtoken.testing.workers import Workers
 
@@ -72,6 +75,19 @@ def test_bits_depend_on_nothing_but_the_seed(case: dict[str, Any], tmp_path: Pat
     with pytest.raises(InputError, match=r"of the kind die|failures\.most=6"):
         go(tmp_path, "refused", {**case, "failures": None}, replay=log)
     assert outcome(go(tmp_path, "dask", case, threads=None, engine="dask", client=workers.client)) == whole
+
+
+def test_a_report_draws_the_tokens_that_are_left(tmp_path: Path) -> None:
+    case = CASES["token"]
+    lossy = go(tmp_path / "sweep", "0", case, events=600).trajectory
+    go(tmp_path / "sweep", "1", case | {"failures": {}}, events=600)
+    page = payload(study(find_runs([tmp_path / "sweep"])))
+    curve, plain = (cell["curves"]["jumps"] for cell in page["cells"])
+    assert (page["measures"]["tokens"], "tokens" in page["linear"]) == ("living tokens", True)
+    ((*left, last),) = curve["tokens"]
+    assert (left[0], last) == (3, 1) == (lossy.tokens.iloc[0], lossy.tokens.iloc[-1])
+    assert set(plain["tokens"][0]) == {None}
+    assert "tokens" not in payload(study(find_runs([tmp_path / "sweep" / "1"])))["measures"]
 
 
 def test_a_run_ends_with_its_last_token_and_says_so(tmp_path: Path) -> None:

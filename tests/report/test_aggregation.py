@@ -9,7 +9,7 @@ import pytest
 from scipy.optimize import curve_fit
 from scipy.stats import t
 
-from dtoken.engine.loop.recorder import TEST
+from dtoken.engine.loop.recorder import LIVING, TEST
 from dtoken.errors import InputError
 from dtoken.report.bands import AXES, MEASURES, POINTS, aggregate, thin
 from dtoken.report.cells import Cell, Sweep, cells_of
@@ -37,7 +37,7 @@ def test_where_record_points_agree_bands_are_quantiles_of_the_records() -> None:
     assert curves is not None
     long = pd.concat(tables)
     assert curves.x.tolist() == tables[0].gradients.tolist()
-    assert set(curves.median) == set(MEASURES) - set(TEST)
+    assert set(curves.median) == set(MEASURES) - {*TEST, LIVING}
     for measure in curves.median:
         grouped = long.groupby("gradients")[measure]
         assert curves.median[measure] == pytest.approx(grouped.median().to_numpy(), rel=1e-12)

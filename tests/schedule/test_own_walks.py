@@ -21,6 +21,7 @@ from dtoken.schedule.walks.self_repelling import SelfRepelling
 from dtoken.schedule.walks.weighted import Weighted
 
 BARBELL = build("barbell", 10, clique=4)
+HEAVY = (1, 8)  # of its nodes, one on each side, and neither on the way to the other
 WEIGHTS = (1.0, 5.0, 2.0, 3.0, 1.0, 1.0, 4.0, 2.0, 2.0, 9.0)
 
 
@@ -72,6 +73,37 @@ def test_levy_visits_are_the_chain_of_steps_and_jumps_along_edges() -> None:
     seen = counts.sum(axis=1)
     sigma = np.sqrt(P * (1 - P) / seen[:, None]) + 1e-12
     assert np.abs((counts / seen[:, None] - P) / sigma).max() < 4.5
+
+
+def crossings(law: Any, seed: int) -> np.ndarray:
+    """Jumps that one token took each time from the heavy node of a side to that of the other."""
+    parts, _ = path_of(drawn(BARBELL, law, seed=seed), segments=4)
+    kind, node = np.concatenate([part.kind for part in parts]), np.concatenate([part.node for part in parts])
+    there = np.flatnonzero((kind == VISIT) & np.isin(node, HEAVY))
+    first = np.append(True, node[there[1:]] != node[there[:-1]])
+    return np.diff(there[first])
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_with_jumps_heavy_nodes_of_a_barbell_are_no_trap(seed: int) -> None:
+    A = BARBELL.adjacency[0].toarray().astype(float)
+    degree = A.sum(axis=1)
+    W, others = A / degree[:, None], np.arange(10) != HEAVY[1]
+    found = {}
+    for weight in (10.0, 40.0):
+        w = np.where(np.isin(np.arange(10), HEAVY), weight, 1.0)
+        MH = A * np.minimum(1 / degree[:, None], w / w[:, None] / degree)
+        MH += np.diag(1 - MH.sum(axis=1))
+        P = 0.7 * MH + 0.3 * (4 * W + 2 * W @ W + W @ W @ W) / 7
+        levy = Levy(p_jump=0.3, weights=tuple(w))
+        for law, chain, moves in ((Weighted(tuple(w)), MH, 1.0), (levy, P, 0.7 + 0.3 * (4 + 2 * 2 + 3) / 7)):
+            expected = moves * np.linalg.solve(np.eye(9) - chain[np.ix_(others, others)], np.ones(9))[HEAVY[0]]
+            taken = crossings(law, seed)
+            assert abs(taken.mean() - expected) < 4 * taken.std() / np.sqrt(len(taken))
+            found[law.name, weight] = taken.mean()
+    assert found["weighted", 40.0] > 2.5 * found["weighted", 10.0]  # as the weight grows, so does the time in the trap
+    assert found["levy", 40.0] < 1.2 * found["levy", 10.0]
+    assert found["levy", 40.0] < found["weighted", 40.0] / 5
 
 
 def test_self_repelling_walk_is_the_formula_of_the_paper_step_by_step() -> None:

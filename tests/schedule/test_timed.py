@@ -2,12 +2,14 @@
 
 import heapq
 import pickle
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from distributed import Client
 from numpy.typing import NDArray
 
 import dtoken
@@ -18,6 +20,7 @@ from dtoken.schedule.events import LOCAL, MOVE, VISIT, Events, concatenate
 from dtoken.schedule.stream import Drawn, Law, Start, first_start
 from dtoken.schedule.timed import Timed, expected_share
 from dtoken.schedule.walks.registry import LAWS, make_walk
+from hydra_dask.cluster import LocalWorkers
 
 N, K = 6, 3
 WORLD = TimeModel(tau_comp="lognormal(1, 1)", tau_comm="lognormal(10, 0.5)", rule="token_clock")
@@ -169,8 +172,16 @@ def go(algorithm: Any, **more: Any) -> Any:
     )
 
 
+@pytest.fixture(scope="module")
+def client() -> Iterator[Client]:
+    with LocalWorkers(2).open() as connection:
+        yield connection.client
+
+
 @pytest.mark.parametrize("algorithm", [{"_target_": "tvr", "tokens": 2}, {"_target_": "api_bcd", "tokens": 2}])
-def test_runs_resume_and_replay_to_the_same_bits(algorithm: dict[str, Any], tmp_path: Path) -> None:
+def test_runs_resume_replay_and_spread_to_the_same_bits(
+    algorithm: dict[str, Any], tmp_path: Path, client: Client
+) -> None:
     stop = {"passes": 200}
     whole = go(algorithm, stop=stop, record={"events": True}, directory=tmp_path / "whole")
     assert not whole.summary["rate_is_proved"]
@@ -180,6 +191,9 @@ def test_runs_resume_and_replay_to_the_same_bits(algorithm: dict[str, Any], tmp_
     ):
         assert other.theta.tobytes() == whole.theta.tobytes()
         assert other.records[-1].time == whole.records[-1].time
+    dask = go(algorithm, stop=stop, threads=None, engine="dask", client=client)
+    assert dask.theta.tobytes() == whole.theta.tobytes()
+    assert dask.records[-1].time == whole.records[-1].time
     go(algorithm, stop={"passes": 70}, directory=tmp_path / "cut", checkpoint={"every": 1})
     assert go(algorithm, stop=stop, directory=tmp_path / "cut").theta.tobytes() == whole.theta.tobytes()
 

@@ -83,6 +83,8 @@ def _accept(options: argparse.Namespace, unknown: list[str]) -> None:
         if "options" in options and not argument.startswith("-"):
             options.options.append(argument)
             continue
+        if not argument.startswith("-"):
+            raise InputError(f"{argument} is one too many: this command takes one store at a time")
         known = [f"--{name}" for name in vars(options) if name not in ("command", "options", "source", "store")]
         close = closest(argument.partition("=")[0], [*known, "--store"])
         raise InputError(f"{argument} is not known" + (f"; did you mean {close}?" if close else "; see --help"))

@@ -195,7 +195,8 @@ def test_verify(store: ShardStore, capsys: pytest.CaptureFixture[str]) -> None:
             "Options: rows, features, density, condition, seed, task, noise.",
         ),
         (["inspect", "x", "--jsn"], "--jsn is not known; did you mean --json?"),
-        (["verify", "x", "y"], "y is not known; see --help."),
+        (["verify", "x", "y"], "y is one too many: this command takes one store at a time."),
+        (["inspect", "x", "y", "--json"], "y is one too many: this command takes one store at a time."),
     ],
 )
 def test_wrong_usage(arguments: list[str], fault: str, capsys: pytest.CaptureFixture[str]) -> None:

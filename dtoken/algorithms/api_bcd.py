@@ -13,8 +13,9 @@ or in place of the argmin, with one gradient and w = L_b + sigma,
 
     x_i <- [tau sum_l z_il + w x_i - grad F_i(x_i)] / (K tau + w).
 
-All begin at 0, so that z_k is the mean over i of x_ik: what minimises P in z_k, as far as token k knows. One token is
-the paper's I-BCD, and the form with a gradient its gAPI-BCD.
+All begin at 0, so that z_k is the mean over i of x_ik: what minimises P in z_k, as far as token k knows. The steps are
+derived from P: the paper's equations could not be consulted. One token stands for its I-BCD, and the form with a
+gradient for its gAPI-BCD; that each token remembers nodes by itself, x_ik, is a choice made here.
 
 **Where it goes** is not the optimum. At rest all tokens are z, the minimiser of the sum of the Moreau envelopes
 

@@ -71,7 +71,7 @@ def _theory(config: Any, hydra: Any) -> Theory:
             screen.note(note)
     table = theory_table(prepared.experiment, prepared.gap, settings.accuracies)
     header = description(prepared)
-    if line := memory_line(settings, store_need(settings, prepared.store)):
+    if line := memory_line(settings, store_need(settings, prepared.store, prepared.experiment.walk)):
         header.append(("memory", line))
     header += [*foresee(prepared), *foreseen(prepared.experiment, settings.stop)]
     return Theory(list(hydra.overrides.task), header, table)

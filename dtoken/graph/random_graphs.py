@@ -78,7 +78,10 @@ def _regular(n: int, degree: int, rng: np.random.Generator) -> "Sparse | None":
     mate[ends[::2]], mate[ends[1::2]] = ends[1::2], ends[::2]
     if not drawing.make_simple(mate, degree, rng):
         return None
-    return from_edges(n, np.repeat(np.arange(n), degree), mate // degree, directed=True)
+    del ends
+    u, v = np.repeat(np.arange(n, dtype=np.int32), degree), (mate // degree).astype(np.int32)
+    del mate
+    return from_edges(n, u, v, directed=True)
 
 
 def small_world(n: int, degree: int = 4, rewired: float = 0.1, seed: int = 0) -> Topology:

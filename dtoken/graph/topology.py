@@ -79,8 +79,8 @@ def from_edges(n: int, u: "Ends", v: "Ends", *, directed: bool = False) -> "Spar
     [1, 0, 2, 1]
     """
     start, end = (u, v) if directed else (np.concatenate([u, v]), np.concatenate([v, u]))
-    there = np.ones(len(start), np.bool_)
-    matrix = csr_array(coo_array((there, (start.astype(np.int32), end.astype(np.int32))), shape=(n, n)))
+    ends = start.astype(np.int32, copy=False), end.astype(np.int32, copy=False)
+    matrix = csr_array(coo_array((np.ones(len(start), np.bool_), ends), shape=(n, n)))
     matrix.sum_duplicates()
     return matrix
 

@@ -39,7 +39,7 @@ def open_engine(prepared: Prepared, viewer: Viewer, client: "Client | None") -> 
 @contextmanager
 def _open_local(prepared: Prepared) -> Iterator[Opened]:
     settings = prepared.settings
-    room = check_memory(settings, store_need(settings, prepared.store))
+    room = check_memory(settings, store_need(settings, prepared.store, prepared.experiment.walk))
     if wants_choice(prepared):  # before the engine takes the memory
         reads = room is not None
         times = measure_times(prepared.experiment, prepared.threads, reads, ENTRIES if reads else None)
@@ -57,6 +57,8 @@ def _open_local(prepared: Prepared) -> Iterator[Opened]:
         experiment.origin,
     ) as engine:
         engine.compile()
+        if settings.engine.memory is not None:
+            give_back()  # what the first pass over all rows took
         yield prepared, engine
 
 
@@ -106,5 +108,5 @@ def _show_worker_memory(prepared: Prepared, client: "Client", viewer: Viewer) ->
     limits = [worker["memory_limit"] for worker in client.scheduler_info(n_workers=-1)["workers"].values()]
     limit = min((int(limit) for limit in limits if limit), default=0)
     if limit and memory_budget(settings) is None:
-        line = memory_line(settings, store_need(settings, prepared.store), int(LIMIT_SHARE * limit))
-        viewer.show("memory", line or "")
+        need = store_need(settings, prepared.store, prepared.experiment.walk)
+        viewer.show("memory", memory_line(settings, need, int(LIMIT_SHARE * limit)) or "")

@@ -27,7 +27,9 @@ def header(prepared: Prepared) -> list[tuple[str, str]]:
     settings = prepared.settings
     accuracy = settings.stop.suboptimality or min(settings.record.accuracies, default=1e-8)
     lines = [*description(prepared), ("theory", _theory(prepared, accuracy)), ("engine", _engine(prepared))]
-    lines.append(("memory", memory_line(settings, store_need(settings, prepared.store)) or ""))
+    lines.append(
+        ("memory", memory_line(settings, store_need(settings, prepared.store, prepared.experiment.walk)) or "")
+    )
     lines.append(("duration", _duration(prepared)))
     return [(name, text) for name, text in lines if text]
 

@@ -16,17 +16,20 @@ from dtoken.engine.loop.experiment import with_slots
 from dtoken.engine.rows.memory import LIMIT_SHARE, MB, PYTHON, MemoryNeed, Room, memory_need
 from dtoken.engine.rows.row_cache import unit_rows
 from dtoken.errors import InputError, RunError
+from dtoken.graph.topologies import build
+from dtoken.graph.walks import Walk
+from dtoken.schedule.walks.registry import make_walk
 from dtoken.text import show_bytes
 
 Counts = NDArray[np.int64]
 Sizes = tuple[int, Counts, Counts]
 
 
-def memory_estimate(settings: Settings) -> MemoryNeed | None:
+def memory_estimate(settings: Settings, walk: Walk | None = None) -> MemoryNeed | None:
     """What one process of the run needs: this one, or the average worker of a Dask cluster.
 
     Sizes come from the store if it was made already, else from a source that makes its rows itself. None: nobody knows
-    before the data are read.
+    before the data are read. The walk is made unless it is given.
 
     Examples
     --------
@@ -38,7 +41,7 @@ def memory_estimate(settings: Settings) -> MemoryNeed | None:
     engine.memory>=519MB, or fewer nodes
     """
     sizes = data_sizes(settings)
-    return None if sizes is None else _of_process(settings, *sizes)
+    return None if sizes is None else _of_process(settings, walk or walk_of(settings), *sizes)
 
 
 def data_sizes(settings: Settings) -> Sizes | None:
@@ -60,15 +63,23 @@ def _sizes_of(store: ShardStore) -> Sizes:
     return store.d, store.node_rows, store.node_nonzeros
 
 
-def store_need(settings: Settings, store: ShardStore) -> MemoryNeed:
+def store_need(settings: Settings, store: ShardStore, walk: Walk) -> MemoryNeed:
     """The same for a store."""
-    return _of_process(settings, *_sizes_of(store))
+    return _of_process(settings, walk, *_sizes_of(store))
 
 
-def _of_process(settings: Settings, features: int, rows: Counts, nonzeros: Counts) -> MemoryNeed:
+def _of_process(settings: Settings, walk: Walk, features: int, rows: Counts, nonzeros: Counts) -> MemoryNeed:
     n = len(rows)
     hosted = -(-n // min(settings.engine.processes(settings.cluster), n))
-    return memory_need(with_slots(settings.method, settings.failures, n), n, features, rows[:hosted], nonzeros[:hosted])
+    method, jumps = with_slots(settings.method, settings.failures, n), len(walk.neighbours)
+    return memory_need(method, n, features, rows[:hosted], nonzeros[:hosted], jumps)
+
+
+def walk_of(settings: Settings) -> Walk:
+    """The walk of the tokens, before the data are there."""
+    graph = settings.graph
+    topology = build(graph.kind, settings.partition.nodes, **graph.params)
+    return make_walk(topology, graph.walk, graph.stay, graph.law)
 
 
 def check_state(settings: Settings) -> None:
@@ -144,7 +155,8 @@ def memory_line(settings: Settings, need: MemoryNeed, budget: int | None = None)
         reads = f"a pass reads about {show_bytes(reads_a_pass(need, room))}{stretch}"
         held = f"{show_bytes(ENTRY_BYTES * room.entries)} at a time: {reads}"
     given = f"{show_bytes(budget)}{settings.engine.each}"
-    return f"{given}: {show_bytes(need.state)} state, {show_bytes(need.tables)} tables, {rows} of rows, {held}"
+    state, tables = show_bytes(need.state), show_bytes(need.tables + need.graph)
+    return f"{given}: {state} state, {tables} tables, {rows} of rows, {held}"
 
 
 def reads_a_pass(need: MemoryNeed, room: Room | None) -> int:

@@ -24,7 +24,6 @@ from dtoken.engine.loop.prediction import Prediction, predict
 from dtoken.engine.loop.timed import timed
 from dtoken.engine.timing import Choice
 from dtoken.errors import InputError
-from dtoken.graph.topologies import build
 from dtoken.graph.walks import Walk
 from dtoken.problem.finite_sum import FiniteSum
 from dtoken.problem.held_out import HeldOut
@@ -34,7 +33,14 @@ from dtoken.problem.smoothness import row_facts, sum_smoothness
 from dtoken.schedule.events import DELIVER, DIE, FORK, LOAD, LOCAL, MEET, MOVE, VISIT
 from dtoken.schedule.walks.registry import make_walk
 from dtoken.session.files import result_digest
-from dtoken.session.memory_estimate import check_memory, check_state, memory_budget, memory_estimate, store_need
+from dtoken.session.memory_estimate import (
+    check_memory,
+    check_state,
+    memory_budget,
+    memory_estimate,
+    store_need,
+    walk_of,
+)
 from dtoken.session.warm import check_origin, origin, origin_of
 from hydra_dask.allocator import keep_memory
 from hydra_dask.cluster import LocalWorkers
@@ -108,7 +114,7 @@ def check_run(settings: Settings) -> Walk:
     if (started := origin_of(settings.method)) is not None:
         check_origin(started)
     if memory_budget(settings) is not None:
-        check_memory(settings, memory_estimate(settings))
+        check_memory(settings, memory_estimate(settings, steps))
     return steps
 
 
@@ -129,7 +135,7 @@ def prepare_run(settings: Settings, watcher: Watcher | None = None) -> Prepared:
     steps = check_run(settings)
     store, found = open_data(settings, watcher)
     threads = settings.engine.threads_for(store.n, _worth_sharing(settings, store))
-    check_memory(settings, store_need(settings, store))  # or a sentence, before any work
+    check_memory(settings, store_need(settings, store, steps))  # or a sentence, before any work
     budget = settings.engine.budget
     kept = KEPT if budget is None else max(0, min(KEPT, budget - threads * READING))
     problem = FiniteSum(store, get_loss(settings.problem.loss), settings.problem.sigma, kept, threads)
@@ -216,9 +222,7 @@ def _worth_sharing(settings: Settings, store: ShardStore) -> bool:
 
 
 def _walk(settings: Settings) -> Walk:
-    graph = settings.graph
-    topology = build(graph.kind, settings.partition.nodes, **graph.params)
-    steps = make_walk(topology, graph.walk, graph.stay, graph.law)
+    steps = walk_of(settings)
     if getattr(settings.method, "jumps", 1) in JUMPS:
         steps.require_mixing()
     return steps

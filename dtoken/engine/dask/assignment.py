@@ -26,6 +26,7 @@ class Assignment:
     token_start: NDArray[np.int64]  # (K,) first node of each token
     placement: Placement
     theta_star: Vector
+    jumps: int  # that the walk's tables list
     memory: int | None = None  # bytes for each host; None: as the worker's own limit says
     read_ahead: bool = True
     scratch: Path | None = None  # folder for what is fetched of a remote store; None: the system's temporary one

@@ -343,6 +343,7 @@ class DaskEngine:
             token_start=experiment.start.positions,
             placement=self._placement,
             theta_star=experiment.optimum.theta,
+            jumps=len(experiment.walk.neighbours),
             memory=self._settings.budget,
             read_ahead=self._settings.read_ahead,
             scratch=self._store.scratch,

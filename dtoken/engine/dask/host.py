@@ -63,7 +63,8 @@ class Host:
         store, n = open_store(assignment.store, assignment.scratch), len(placement.thread)
         nodes = site.numbers
         sizes = store.node_rows[nodes], store.node_nonzeros[nodes]
-        room = memory_need(method, n, store.d, *sizes).room(memory, assignment.read_ahead, workers=True)
+        need = memory_need(method, n, store.d, *sizes, assignment.jumps)
+        room = need.room(memory, assignment.read_ahead, workers=True)
         rows = NodeRows(store, nodes, get_loss(assignment.loss), method, room)
         self.runner = Runner(method, self._constants(), rows, site, courier=self, origin=origin)
         self.reported = np.zeros((n if method.reports_nodes else len(site.token_start), store.d))

@@ -24,6 +24,8 @@ from dtoken.text import show_bytes
 MB = 1e6
 BUFFERS = 16_000_000  # events of three segments, and the plans made from them
 SAMPLE_BYTES = 16  # of a row: its number, and its entry in the alias table
+EDGE_BYTES = 17  # of a jump that the walk can make: where to, how probable, and the graph's own entry
+NODE_BYTES = 240  # of every node of the run: bounds, sizes, constants, law, place, clock, costs, and where steps wait
 LIMIT_SHARE = 0.6  # of a worker's memory limit, for a run that has no budget of its own
 PYTHON = 250_000_000  # what Python, its libraries and compiled code take beside a budget
 LEAST_ENTRIES = 1 << 18  # of the arena, where there are as many: below, pieces are too short to be worth it
@@ -51,12 +53,13 @@ class MemoryNeed:
     largest: int  # entries that a single step uses
     state: int  # of nodes and tokens, and the copies that are measured
     tables: int  # what is kept of every row: label, norm, place, digest, and how it is drawn
+    graph: int  # the walk and its graph, and what is kept of every node of the run, wherever it is hosted
     in_blocks: bool = True  # steps use blocks of rows, or all rows of a node block by block
 
     @property
     def fixed(self) -> int:
         """Everything but entries of rows."""
-        return self.state + self.tables + BUFFERS
+        return self.state + self.tables + self.graph + BUFFERS
 
     @property
     def everything(self) -> int:
@@ -83,12 +86,12 @@ class MemoryNeed:
         """Why a budget is too small, with the arithmetic, and what would help."""
         remedies = [f"engine.memory>={math.ceil(1.1 * self.least / MB)}MB", *self._remedies(budget, workers)]
         listed = remedies[0] if len(remedies) == 1 else f"{', '.join(remedies[:-1])}, or {remedies[-1]}"
-        state, tables, buffers = (show_bytes(size) for size in (self.state, self.tables, BUFFERS))
-        steps, least, given = (show_bytes(size) for size in (self._steps, self.least, budget))
+        state, tables, graph = (show_bytes(size) for size in (self.state, self.tables, self.graph))
+        buffers, steps, least, given = map(show_bytes, (BUFFERS, self._steps, self.least, budget))
         return (
             f"The state of {self.nodes:,} nodes with {self.features:,} features and {self.rows:,} rows needs "
-            f"{state}, the tables of the rows {tables}, buffers {buffers} and the rows of "
-            f"two steps {steps}: {least} of the {given} budget. Use {listed}"
+            f"{state}, the tables of the rows {tables}, the graph and its nodes {graph}, buffers {buffers} and the "
+            f"rows of two steps {steps}: {least} of the {given} budget. Use {listed}"
         )
 
     @property
@@ -104,13 +107,17 @@ class MemoryNeed:
             found += ["smaller blocks"] if self.in_blocks else ["more nodes", "a method that draws samples"]
         if BUFFERS + self._steps + self.tables < budget and not long_steps:
             found.append("fewer nodes")
-        if BUFFERS + self._steps < budget and workers:
+        if BUFFERS + self._steps + self.graph < budget and workers:
             found.append("more workers")
         return found
 
 
-def memory_need(method: Method, n: int, features: int, node_rows: ArrayLike, node_nonzeros: ArrayLike) -> MemoryNeed:
+def memory_need(
+    method: Method, n: int, features: int, node_rows: ArrayLike, node_nonzeros: ArrayLike, jumps: int = 0
+) -> MemoryNeed:
     """What a process needs that hosts nodes of the given sizes, out of ``n`` nodes; no data are read.
+
+    The walk's tables list so many ``jumps`` from a node to another: two an edge, none on the complete graph.
 
     Examples
     --------
@@ -141,7 +148,8 @@ def memory_need(method: Method, n: int, features: int, node_rows: ArrayLike, nod
     visits = np.ceil(np.minimum(1.0, reaches(method, sizes) / np.maximum(1, sizes)) * entries)
     largest = of_unit if by_units else int(visits.max(initial=0))
     tables = math.ceil((table_bytes(unit) + drawn) * rows)
-    return MemoryNeed(hosted, features, rows, int(entries.sum()), largest, kept + copies, tables, by_units)
+    graph = EDGE_BYTES * jumps + NODE_BYTES * n
+    return MemoryNeed(hosted, features, rows, int(entries.sum()), largest, kept + copies, tables, graph, by_units)
 
 
 def parse_memory(key: str, value: int | float | str | None) -> int | None:

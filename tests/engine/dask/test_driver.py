@@ -354,7 +354,8 @@ def test_workers_with_a_budget_give_the_same_bits(
     store = ingest(Rcv1Like(rows=10_000), Partition(4), root=tmp_path)
     experiment = make_experiment(store, method_class(name)(**tokens, smoothness="factor"))
     sizes = store.node_rows, store.node_nonzeros
-    budget = memory_need(experiment.method, 4, store.d, *([counts[0], counts[1]] for counts in sizes)).least
+    jumps = len(experiment.walk.neighbours)
+    budget = memory_need(experiment.method, 4, store.d, *([counts[0], counts[1]] for counts in sizes), jumps).least
     with (
         local_engine(experiment, store) as local,
         DaskEngine(client, experiment, store, replace(PATIENT, memory=budget)) as engine,

@@ -2,6 +2,7 @@
 
 import json
 import random
+import tracemalloc
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -49,8 +50,47 @@ def test_the_state_is_that_of_the_method() -> None:
     theta, margins, copies = (500 + 4) * 47_236 * 8, 2 * 200_000 * 8, (500 + 8) * 47_236 * 8
     assert need.state == theta + margins + copies
     assert need.tables == 200_000 * (41 + 16)
-    assert need.everything == need.state + need.tables + 16 * MB + 12 * 29_000 * 500
+    assert need.graph == 240 * 500
+    assert need.everything == need.state + need.tables + need.graph + 16 * MB + 12 * 29_000 * 500
     assert (need.rows, need.nonzeros, need.largest) == (200_000, 14_500_000, 0)
+
+
+def test_the_graph_counts(tmp_path: Path) -> None:
+    """Two jumps an edge, on every host."""
+    data = {"kind": "synthetic", "rows": 3000, "store": tmp_path}
+    for options in ({}, {"engine": "dask", "cluster": {"kind": "local", "workers": 2}}):
+        need = memory_estimate(make_settings(data=data, nodes=1000, graph="ring", **options))
+        assert need is not None
+        assert need.graph == 17 * 2 * 1000 + 240 * 1000
+        assert need.fixed == need.state + need.tables + need.graph + 16 * MB
+
+
+def test_many_nodes_stay_within_the_budget(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All that Python's allocators hand out in a run, beside what the same run takes with few nodes."""
+    monkeypatch.setattr(memory, "BUFFERS", 4 * MB)
+    monkeypatch.setattr(memory, "LEAST_ENTRIES", 60)
+
+    def peak(nodes: int) -> tuple[int, int]:
+        options: dict[str, Any] = {
+            "data": {"kind": "synthetic", "rows": 2 * nodes, "features": 4, "density": 0.5, "store": tmp_path},
+            "nodes": nodes,
+            "graph": {"kind": "random_regular", "degree": 10},
+            "algorithm": {"_target_": "tvr", "tokens": 10, "smoothness": "theory", "start": "zero"},
+            "stop": {"events": 50_000, "passes": None},
+            "record": {"every_passes": None, "sample": 1000, "tokens": 5, "exact_ends": False},
+        }
+        need = memory_estimate(make_settings(**options))
+        assert need is not None
+        tracemalloc.start()
+        dtoken.run(**options, engine={"memory": need.least})
+        _, found = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+        return found, need.least
+
+    for nodes in (100, 30_000):
+        peak(nodes)  # makes the data, compiles, imports
+    (few, _), (many, budget) = peak(100), peak(30_000)
+    assert budget / 3 < many - few < budget
 
 
 def test_steps_on_whole_nodes_need_two_of_them() -> None:
@@ -84,8 +124,8 @@ def test_too_small_a_budget_is_refused_with_the_arithmetic() -> None:
         need.room(200 * MB)
     assert str(refused.value) == (
         "The state of 500 nodes with 47,236 features and 200,000 rows needs 386 MB, the tables of the rows 11 MB, "
-        "buffers 16 MB and the rows of two steps 3 MB: 416 MB of the 200 MB budget. Use engine.memory>=458MB, or "
-        "fewer nodes"
+        "the graph and its nodes 0.12 MB, buffers 16 MB and the rows of two steps 3 MB: 416 MB of the 200 MB budget. "
+        "Use engine.memory>=458MB, or fewer nodes"
     )
 
 

@@ -17,6 +17,7 @@ class TestGridEngine(Scenarios, OnOne):
         nowhere = "+cluster.options.job_extra_directives=['-wd /nowhere']"
         shown = "Eqw (error: can't chdir to /nowhere: No such file or directory)"
         ann.start("dtoken", "-m", *dtoken_words(ann), "seed=1,2", "hydra.sweep.dir=all", nowhere)
+        ann.wait(ann.manifest)
         ann.wait(lambda: ann.asks("dtoken-sweep", "status", "all").count(shown) == 2)
         ann.signal(signal.SIGTERM)
         ann.end(130)

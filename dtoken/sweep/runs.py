@@ -15,7 +15,7 @@ from dtoken.data.files import reason
 from dtoken.errors import InputError
 from dtoken.session.files import DIVERGED, DONE, FAILED, INTERRUPTED, SUMMARY, TRAJECTORY
 from dtoken.sweep.damage import is_whole, trajectory_is_whole
-from hydra_dask.manifest import MANIFEST
+from hydra_dask.manifest import MANIFEST, RUNNING, WAITING, driver_lives
 
 HYDRA_SWEEP, HYDRA_FOLDER = "multirun.yaml", ".hydra"
 STARTED = "started"  # there is a folder, but no summary in it: still preparing, or refused before the first event
@@ -144,11 +144,15 @@ def _is_run(path: Path) -> bool:
 
 
 def _manifest(path: Path) -> list[Mapping[str, Any]]:
+    """The jobs of a manifest; those that ran when its driver was lost are to run again."""
     try:
         jobs = json.loads(path.read_text(encoding="utf-8"))["jobs"]
-        return [job for job in jobs if isinstance(job["folder"], str)]
+        jobs = [job for job in jobs if isinstance(job["folder"], str)]
     except (OSError, ValueError, KeyError, TypeError):
         raise InputError(f"{path} is damaged; delete it to collect the runs that are there") from None
+    if driver_lives(path.parent):
+        return jobs
+    return [job | {"status": WAITING} if job.get("status") == RUNNING else job for job in jobs]
 
 
 def _natural(folder: str) -> list[tuple[int, int | str]]:

@@ -16,14 +16,15 @@ from dtoken.report.page import page
 from dtoken.report.study import study
 from dtoken.sweep.collect import swept, write_results
 from dtoken.sweep.runs import find_runs
+from hydra_dask.manifest import only_driver
 from tests.sweep.made import config, trajectory, write_manifest, write_run
 
 REASON = "diverged after 3 passes; use algorithm.jumps=auto"
 
 
 @pytest.fixture
-def sweep(tmp_path: Path) -> Path:
-    """Two runs with a trajectory, one that failed after its start, one under way, one only planned."""
+def sweep(tmp_path: Path) -> Iterator[Path]:
+    """Two runs with a trajectory, one that failed after its start, one under way, one planned; the driver lives."""
     write_run(tmp_path / "0", config("tvr", tokens=4), trajectory(0.5), overrides=["algorithm=tvr", "seed=0"])
     write_run(tmp_path / "1", config("gd"), trajectory(0.9, 5), overrides=["algorithm=gd", "seed=0"])
     write_run(tmp_path / "2", config("tavr", seed=1), trajectory(2.0, 3), status="failed", failure=REASON)
@@ -38,7 +39,8 @@ def sweep(tmp_path: Path) -> Path:
             {"folder": "11", "overrides": ["algorithm=tvr", "+algorithm.tokens=2", "nodes=5"]},
         ],
     )
-    return tmp_path
+    with only_driver(tmp_path):
+        yield tmp_path
 
 
 def test_trajectories_are_the_runs_one_below_the_other(sweep: Path) -> None:
@@ -60,6 +62,14 @@ def test_every_run_is_listed_with_its_status(sweep: Path) -> None:
     assert runs["algorithm.tokens"].dropna().to_dict() == {"0": 4, "2": 1, "10": 2, "11": 2}
     assert runs.nodes.to_dict() == {"0": 4, "1": 4, "2": 4, "10": 4, "11": 5}
     assert runs["end.suboptimality"]["0"] == 0.5**9
+
+
+def test_what_ran_when_the_driver_was_lost_waits(tmp_path: Path) -> None:
+    write_run(tmp_path / "0", config(), trajectory(), status="running")
+    write_manifest(tmp_path, [{"folder": "0", "overrides": ["seed=0"], "status": "running"}])
+    assert dtoken.load(tmp_path).runs.status.tolist() == ["waiting"]
+    with only_driver(tmp_path):
+        assert dtoken.load(tmp_path).runs.status.tolist() == ["running"]
 
 
 def test_results_have_every_run(sweep: Path) -> None:

@@ -48,7 +48,15 @@ def _fail(message: object, status: int) -> int:
 
 def add_version(parser: argparse.ArgumentParser) -> None:
     """Let a command say which version it is of."""
-    parser.add_argument("--version", action="version", version=f"{parser.prog} {version('dtoken')}")
+    parser.add_argument("--version", action=_Version, nargs=0, help="show program's version number and exit")
+
+
+class _Version(argparse.Action):
+    """What ``action="version"`` does, which would read the version at every start."""
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> None:
+        print(f"{parser.prog} {version('dtoken')}")
+        parser.exit()
 
 
 class _Patient:

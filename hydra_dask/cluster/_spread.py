@@ -33,9 +33,12 @@ def run(words: list[str]) -> int:
             with suppress(ProcessLookupError):
                 process.send_signal(number)
 
-    for each in (signal.SIGTERM, signal.SIGUSR2, signal.SIGINT):
-        signal.signal(each, pass_on)
-    return max([process.wait() for process in started], default=0)
+    before = {each: signal.signal(each, pass_on) for each in (signal.SIGTERM, signal.SIGUSR2, signal.SIGINT)}
+    try:
+        return max([process.wait() for process in started], default=0)
+    finally:
+        for each, handler in before.items():
+            signal.signal(each, handler)
 
 
 if __name__ == "__main__":

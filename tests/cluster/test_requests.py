@@ -4,6 +4,7 @@ import asyncio
 import math
 import re
 import shlex
+import signal
 import socket
 from pathlib import Path
 from typing import Any
@@ -267,7 +268,9 @@ def test_a_command_is_started_on_each_machine(programs: Path, tmp_path: Path, mo
     (tmp_path / "hosts").write_text("n1\nn1\nn2\n")
     monkeypatch.setenv("NODEFILE", str(tmp_path / "hosts"))
     program(programs, "oarsh", f'echo "$@" > {tmp_path}/$1; [ $1 = n1 ]')
+    before = signal.getsignal(signal.SIGINT)
     assert spread.run(["NODEFILE", "oarsh", "--", "python", "-m", "worker"]) == 1
+    assert signal.getsignal(signal.SIGINT) == before
     assert [(tmp_path / host).read_text() for host in ("n1", "n2")] == [
         "n1 python -m worker --node 0\n",
         "n2 python -m worker --node 1\n",

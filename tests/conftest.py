@@ -3,6 +3,8 @@
 import hashlib
 import multiprocessing
 import os
+import shutil
+import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -35,6 +37,15 @@ def real_data() -> Path:
     if not (folder / "a9a.xz").is_file():
         pytest.skip(f"no real datasets in {folder}; say where they are with DTOKEN_REAL_DATA")
     return folder
+
+
+@pytest.fixture
+def open_folder() -> Iterator[Path]:
+    """A folder that other users can reach, unlike those of pytest."""
+    folder = Path(tempfile.mkdtemp())
+    folder.chmod(0o755)
+    yield folder
+    shutil.rmtree(folder)
 
 
 @dataclass(frozen=True)

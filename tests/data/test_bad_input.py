@@ -4,8 +4,6 @@ import bz2
 import gzip
 import lzma
 import os
-import shutil
-import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -231,15 +229,6 @@ def test_a_store_folder_that_is_a_file(tmp_path: Path, refused: Callable[..., st
         f"{tmp_path / 'root' / 'stores'} cannot hold stores: not a directory; choose another folder. "
         "Nothing was written.\n"
     )
-
-
-@pytest.fixture
-def open_folder() -> Iterator[Path]:
-    """A folder that other users can reach, unlike those of pytest."""
-    folder = Path(tempfile.mkdtemp())
-    folder.chmod(0o755)
-    yield folder
-    shutil.rmtree(folder)
 
 
 UNPRIVILEGED = """

@@ -23,7 +23,7 @@ demo: $(VENV)/.installed  ## shard the embedded dataset and sweep three methods 
 	@printf '\nOpen demo/sweep/report/index.html in a browser.\n'
 
 test: $(VENV)/.installed-test  ## run all tests, and the examples in docstrings and documentation
-	$(BIN)/python -m pytest --numprocesses=auto --dist=loadfile
+	$(BIN)/python -m pytest --numprocesses=auto --dist=loadfile --no-loadscope-reorder
 
 lint: $(VENV)/.installed-dev  ## check style, formatting and types
 	$(BIN)/ruff check .

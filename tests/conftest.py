@@ -30,6 +30,11 @@ settings.register_profile("dtoken", deadline=None, suppress_health_check=[Health
 settings.load_profile("dtoken")
 
 
+def pytest_xdist_auto_num_workers() -> int:
+    """One more than processors: tests of batch systems mostly wait, and come early, beside the others."""
+    return (os.cpu_count() or 1) + 1
+
+
 @pytest.fixture(scope="session")
 def real_data() -> Path:
     """The folder of the real datasets (tests marked ``real_data``): DTOKEN_REAL_DATA or ../shared/data."""

@@ -24,7 +24,7 @@ def tracking_radius(step: float, L: float, mu: float, delta: float) -> float:
     >>> tracking_radius(0.0, 1.0, 0.1, 0.5)
     1.0
     >>> round(tracking_radius(0.01, 1.0, 0.5, 0.0), 6)  # 1 - s mu, and a little
-    0.9952
+    0.995001
     """
     s = step
     G = [
@@ -41,7 +41,7 @@ def longest_proved(L: float, mu: float, delta: float) -> float:
     Examples
     --------
     >>> longest_proved(1.0, 0.5, 0.0)
-    0.125
+    0.25
     """
     step = 1 / L
     while tracking_radius(step, L, mu, delta) >= 1 and step * mu > 1e-15:

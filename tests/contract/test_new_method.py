@@ -74,7 +74,7 @@ def command(copy: Path, *words: str) -> str:
 
 
 def test_it_is_an_option(copy: Path) -> None:
-    assert re.search(r"algorithm +careful, dvr, extra", command(copy, "--help"))
+    assert re.search(r"algorithm +[\w, ]*\bcareful\b", command(copy, "--help"))
     found = command(copy, "algorithm=careful", "--cfg", "job", "--package", "algorithm")
     assert "share: 0.5" in found
 
@@ -95,7 +95,8 @@ def test_it_runs_and_has_a_colour_in_the_report(copy: Path) -> None:
     assert packed
     drawn = json.loads(gzip.decompress(base64.b64decode(packed[1])))
     found = {method["name"]: tuple(method["colour"]) for method in drawn["methods"]}
-    assert found == {"careful": PALETTE[8], "extra": colours(["extra"])["extra"]}  # the first that no other method has
+    assert found["extra"] == colours(["extra"])["extra"]
+    assert found["careful"] in {*PALETTE} - {found["extra"]}
 
 
 def test_the_reference_of_all_keys_has_a_section_of_it(copy: Path) -> None:

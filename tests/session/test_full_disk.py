@@ -2,9 +2,7 @@
 
 import errno
 import os
-import shutil
-import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -102,22 +100,13 @@ except InputError as error:
 """
 
 
-@pytest.fixture
-def shown_folder() -> Iterator[Path]:
-    """A folder that other users can look into, unlike those of pytest."""
-    folder = Path(tempfile.mkdtemp())
-    folder.chmod(0o755)
-    yield folder
-    shutil.rmtree(folder)
-
-
 @pytest.mark.parametrize("name", ["run", "run/new"])
-def test_a_directory_of_somebody_else_is_refused(shown_folder: Path, run_child: Callable[..., int], name: str) -> None:
-    run, said = shown_folder / "run", shown_folder / "said"
+def test_a_directory_of_somebody_else_is_refused(open_folder: Path, run_child: Callable[..., int], name: str) -> None:
+    run, said = open_folder / "run", open_folder / "said"
     run.mkdir()
     run.chmod(0o555)
     said.touch()
     said.chmod(0o666)
-    assert run_child(AS_NOBODY, run=str(shown_folder / name), said=str(said)) == 0
-    assert said.read_text() == f"{shown_folder / name} cannot be written: Permission denied; use another directory"
+    assert run_child(AS_NOBODY, run=str(open_folder / name), said=str(said)) == 0
+    assert said.read_text() == f"{open_folder / name} cannot be written: Permission denied; use another directory"
     assert list(run.iterdir()) == []
